@@ -1,0 +1,48 @@
+"""Streaming video segmentation by anisotropic agglomerative adaptive mean shift (AAAMS)."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
+    from aaams_stream.image import ImageSegmentation, segment_image
+    from aaams_stream.params import Params
+    from aaams_stream.points import AAAMS
+
+__version__ = "0.1.0"
+
+# Where each public name lives. Imported on first use, because numba and OpenCV take seconds.
+_HOMES = {
+    "AAAMS": "points",
+    "AaamsError": "errors",
+    "ConfigError": "errors",
+    "ImageSegmentation": "image",
+    "Params": "params",
+    "SinkError": "errors",
+    "SourceError": "errors",
+    "segment_image": "image",
+}
+
+__all__ = [
+    "AAAMS",
+    "AaamsError",
+    "ConfigError",
+    "ImageSegmentation",
+    "Params",
+    "SinkError",
+    "SourceError",
+    "__version__",
+    "segment_image",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,199 @@
+"""Every setting, its default and its range; TOML in, errors that name the key.
+
+`configs/default.toml` repeats these defaults with a comment each; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from aaams_stream.errors import ConfigError
+
+CRITERIA = ("bhattacharyya", "size-aware")
+
+
+def _require(condition: bool, key: str, expected: str, value: object) -> None:
+    if not condition:
+        raise ConfigError(f"{key} must be {expected}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class DomainParams:
+    """Detail and vicinity of one feature domain, both squared as the paper prints them.
+
+    sigma2: the squared base bandwidth σ²: the least detail wanted.
+    epsilon2: the squared vicinity ε² within which clusters may merge.
+    """
+
+    sigma2: float
+    epsilon2: float
+
+    def check(self, table: str) -> None:
+        """Raise a ConfigError that names `table` where a value is out of range."""
+        _require(self.sigma2 > 0, f"{table}.sigma2", "> 0", self.sigma2)
+        _require(self.epsilon2 >= 0, f"{table}.epsilon2", ">= 0", self.epsilon2)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreParams:
+    """When Alg. 1 stops.
+
+    delta: a cluster has converged when its shift is at most this (feature units).
+    max_iterations: the end in any case.
+    min_merge_share: stop once an iteration merges less than this share of the clusters left, for
+        callers who want the partition alone; 0 runs every cluster to convergence.
+    """
+
+    delta: float = 0.01
+    max_iterations: int = 100
+    min_merge_share: float = 0.0
+
+    def check(self, table: str) -> None:
+        """Raise a ConfigError that names `table` where a value is out of range."""
+        _require(self.delta > 0, f"{table}.delta", "> 0", self.delta)
+        _require(self.max_iterations >= 1, f"{table}.max_iterations", ">= 1", self.max_iterations)
+        _require(
+            0 <= self.min_merge_share < 1,
+            f"{table}.min_merge_share",
+            "in [0, 1)",
+            self.min_merge_share,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PostParams:
+    """Alg. 2: what becomes of the clusters.
+
+    min_size: segments of fewer pixels join their closest neighbour.
+    criterion: "bhattacharyya", the paper's plain d_B over colour, cut at `bhattacharyya`;
+        "size-aware", ours, cut at `level`.
+    bhattacharyya, level: merge adjacent segments below this; 0 switches merging off.
+    """
+
+    min_size: int = 10
+    criterion: str = "size-aware"
+    bhattacharyya: float = 1.0
+    level: float = 1.0
+
+    def check(self, table: str) -> None:
+        """Raise a ConfigError that names `table` where a value is out of range."""
+        _require(self.min_size >= 1, f"{table}.min_size", ">= 1", self.min_size)
+        _require(
+            self.criterion in CRITERIA,
+            f"{table}.criterion",
+            " or ".join(f'"{name}"' for name in CRITERIA),
+            self.criterion,
+        )
+        _require(self.bhattacharyya >= 0, f"{table}.bhattacharyya", ">= 0", self.bhattacharyya)
+        _require(self.level >= 0, f"{table}.level", ">= 0", self.level)
+
+    @property
+    def threshold(self) -> float:
+        """The merge level at which the chosen criterion is cut."""
+        return self.bhattacharyya if self.criterion == "bhattacharyya" else self.level
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """All settings of a segmentation, one table per room."""
+
+    colour: DomainParams = field(default_factory=lambda: DomainParams(20.0, 1.0))
+    space: DomainParams = field(default_factory=lambda: DomainParams(36.0, 64.0))
+    core: CoreParams = field(default_factory=CoreParams)
+    post: PostParams = field(default_factory=PostParams)
+
+    def __post_init__(self) -> None:
+        for table in dataclasses.fields(self):
+            getattr(self, table.name).check(table.name)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a TOML file; keys it leaves out keep their defaults."""
+        try:
+            tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot read the configuration ({error.strerror})") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: not valid TOML ({error})") from error
+        try:
+            return cls().updated(tables)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def updated(self, tables: Mapping[str, Any]) -> Self:
+        """Return a copy with the keys of `tables` (table → key → value) replaced."""
+        changed = {}
+        for table, values in tables.items():
+            if table not in _names(self):
+                raise ConfigError(f"unknown table {table!r}{_nearest(table, _names(self))}")
+            if not isinstance(values, Mapping):
+                raise ConfigError(f"{table} must be a table of keys, got {values!r}")
+            changed[table] = _updated_table(table, getattr(self, table), values)
+        return dataclasses.replace(self, **changed)
+
+    def overridden(self, assignments: Iterable[str]) -> Self:
+        """Return a copy with `table.key=value` texts applied, values written as in TOML."""
+        params = self
+        for text in assignments:
+            name, equals, value = text.partition("=")
+            table, dot, key = name.strip().partition(".")
+            if not (equals and dot and key):
+                raise ConfigError(f"expected table.key=value, got {text!r}")
+            try:
+                parsed = tomllib.loads(f"value = {value}")["value"]
+            except tomllib.TOMLDecodeError:
+                parsed = value.strip()  # a bare word is a string
+            params = params.updated({table: {key: parsed}})
+        return params
+
+    def to_dict(self) -> dict[str, dict[str, float | int | str]]:
+        """Return the settings as plain tables, for metadata and reports."""
+        return dataclasses.asdict(self)
+
+
+def resolve(params: Params | str | Path | None) -> Params:
+    """Return `params` itself, the file it names, or the defaults."""
+    if params is None:
+        return Params()
+    if isinstance(params, Params):
+        return params
+    return Params.load(params)
+
+
+def _names(record: Any) -> list[str]:
+    return [entry.name for entry in dataclasses.fields(record)]
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    return f"; the nearest known is {close[0]!r}" if close else ""
+
+
+def _updated_table(table: str, record: Any, values: Mapping[str, Any]) -> Any:
+    known = _names(record)
+    for key, value in values.items():
+        if key not in known:
+            nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise ConfigError(f"unknown key {table}.{key}; the nearest known is {table}.{nearest}")
+        values = {**values, key: _cast(f"{table}.{key}", value, type(getattr(record, key)))}
+    updated = dataclasses.replace(record, **values)
+    updated.check(table)
+    return updated
+
+
+def _cast(key: str, value: Any, kind: type) -> Any:
+    """Accept an int where a float is wanted, and nothing else that differs."""
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ConfigError(f"{key} must be finite, got {value!r}")
+        return float(value)
+    if type(value) is not kind:
+        raise ConfigError(f"{key} must be of type {kind.__name__}, got {value!r}")
+    return value
