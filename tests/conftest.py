@@ -1,0 +1,24 @@
+"""What every test lives under."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+PATIENCE = 2.0  # seconds a thread that was told to stop may still take
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left_behind() -> Iterator[None]:
+    """Fail a test after which a thread it started still runs."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + PATIENCE
+    for thread in set(threading.enumerate()) - before:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    left = sorted(thread.name for thread in set(threading.enumerate()) - before)
+    if left:
+        pytest.fail(f"the test left threads behind: {', '.join(left)}")
