@@ -115,7 +115,7 @@ def landscape(height: int = 120, width: int = 180, sigma: float = 3.0, seed: int
     v, u = y / height, x / width
     labels = np.zeros((height, width), dtype=np.uint32)
     labels[(v - 0.2) ** 2 * (height / width) ** 2 + (u - 0.8) ** 2 <= 0.07**2] = 1
-    labels[v >= 0.55 - 0.16 * np.sin(np.pi * (u + 0.05))] = 2
+    labels[v >= 0.46 - 0.16 * np.sin(np.pi * (u + 0.05))] = 2
     labels[v >= 0.8 + 0.08 * np.cos(np.pi * u)] = 3
     labels[(u >= 0.22) & (u < 0.44) & (v >= 0.5) & (v < 0.78)] = 4
     labels[(v >= 0.36) & (v < 0.5) & (np.abs(u - 0.33) <= 0.14 * (v - 0.36) / 0.14)] = 5
