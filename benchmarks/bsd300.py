@@ -183,7 +183,6 @@ def run(items: list[Item], job: Job, jobs: int) -> list[Result]:
 def warm_up() -> None:
     """Compile or load all kernels, so that no image pays for it."""
     from aaams_stream.image import segment_image
-
     from aaams_stream.metrics import score_image
 
     tiny = np.random.default_rng(0).integers(0, 255, (24, 24, 3), dtype=np.uint8)

@@ -139,8 +139,9 @@ def drawn_scene(height: int, width: int, seed: int = 0) -> Picture:
 def methods(params: Params) -> dict[str, Callable[[Picture], object]]:
     """Return ours and the peers at hand, each a call that takes an image."""
     import cv2
-    from aaams_stream.image import segment_image
     from skimage.segmentation import felzenszwalb, slic
+
+    from aaams_stream.image import segment_image
 
     cv2.setNumThreads(1)
     found: dict[str, Callable[[Picture], object]] = {
@@ -211,6 +212,7 @@ def alone(rgb: Picture, size: tuple[int, int], threads: int, params: Params, rep
 
 def _alone(rgb: Picture, size: tuple[int, int], threads: int, params: Params, repeats: int) -> Lone:
     import cv2
+
     from aaams_stream.image import segment_image
 
     cv2.setNumThreads(threads)
@@ -392,13 +394,15 @@ def draw(
     left.set(xlabel="CPU ms per 481x321 image", title="one thread")
     left.tick_params(axis="y", labelsize=8)
     pixels = [run.pixels / 1e6 for run in growth]
-    right.plot(
-        pixels, [1e6 * run.timing.best_cpu / run.pixels for run in growth], "o-", color="#c44"
+    micros = [1e6 * run.timing.best_cpu / run.pixels for run in growth]
+    right.plot(pixels, micros, "o-", color="#c44")
+    right.set(
+        xlabel="megapixels", ylabel="CPU µs per pixel", title="growth", ylim=(0, 1.2 * max(micros))
     )
-    right.set(xlabel="megapixels", ylabel="CPU µs per pixel", title="growth", ylim=(0, None))
     memory = right.twinx()
-    memory.plot(pixels, [run.peak / run.pixels for run in growth], "s--", color="#468")
-    memory.set(ylabel="peak bytes per pixel (dashed)", ylim=(0, None))
+    held = [run.peak / run.pixels for run in growth]
+    memory.plot(pixels, held, "s--", color="#468")
+    memory.set(ylabel="peak bytes per pixel (dashed)", ylim=(0, 1.2 * max(held)))
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
