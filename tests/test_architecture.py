@@ -24,6 +24,7 @@ OWNERS = {
     "av": {"source", "render"},
     "zarr": {"store"},
     "matplotlib": {"plot"},
+    "sklearn": {"points"},  # in `__sklearn_tags__` alone, which only scikit-learn calls
 }
 
 # What a room may know of ours, beyond errors, model, params and kernels.
