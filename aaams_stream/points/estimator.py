@@ -1,0 +1,167 @@
+"""The estimator: scikit-learn's conventions around Alg. 1 and Alg. 2."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aaams_stream.errors import ConfigError
+from aaams_stream.points.climb import HISTORY, Climb
+from aaams_stream.points.plan import Floats, Ints, MergeCheck, Plan, check_points, check_weights
+from aaams_stream.points.post import post_process
+
+
+class AAAMS:
+    """Anisotropic agglomerative adaptive mean shift, after scikit-learn's conventions.
+
+    bandwidth: σ_base, the least detail wanted, in the units of the data. Not squared.
+    epsilon: ε, the vicinity within which clusters may merge. Not squared.
+    domains: sizes of independent feature domains, for example (3, 2) for colour and flow; then
+        `bandwidth` and `epsilon` hold one value each per domain. None: one domain.
+    truncation: the kernel ends this many Mahalanobis units from its centre.
+    xi: ξ, the regulariser of Eq. band and the least eigenvalue, as a share of σ² of its domain.
+    switch: when a cluster trusts its own bandwidth: "ess" (ESS ≥ `ess_min`) or "members" (as many
+        members as the square of the largest domain's dimension, the paper's rule for images).
+    ess_min: λ.
+    merge_check: "bearing" (the paper's inner products), "proximity" (ε alone), or a function
+        check(position, points, shift, bearings, bandwidth, bandwidths) -> mask (k,) of bool, for
+        a cluster's position (d,), shift (d,) and bandwidth (d, d), the k points inside ε (k, d),
+        their first shifts (k, d) and the bandwidths of the clusters owning them (k, d, d).
+    delta: δ in units of σ: a cluster whose shift is no longer has converged.
+    max_iter: the end in any case.
+    patience: end after this many iterations in a row without a merge, where the partition alone
+        is wanted; None runs every cluster to convergence.
+    perturbations: how often a converged cluster is nudged along its longest axes, each time half
+        as far as before and from half a standard deviation on.
+    min_size: Alg. 2: smaller clusters (by weight) join the one with the nearest mode.
+    bhattacharyya: Alg. 2: adjacent clusters with d_B below this join, closest first; 0 is off.
+    connect: Alg. 2: clusters are adjacent when their modes lie within this distance (in σ);
+        None is the least that leaves no cluster apart.
+    n_clusters: go on joining by d_B until so many are left; fewer may come out of Alg. 1.
+
+    After fit: labels_ (n,) from 0, the densest mode first; modes_ (k, d); bandwidths_ (k, d, d),
+    the trajectory's Σ, or σ²I where it never grew significant; densities_ (k,) in (0, 1];
+    n_iter_; converged_; history_, a record array with clusters, merges, largest_shift and
+    mean_shift (in σ) of each iteration; n_features_in_.
+
+    The result does not depend on the number of threads. Memory grows with n·d² plus one row for
+    each update made.
+    """
+
+    labels_: Ints
+    modes_: Floats
+    bandwidths_: Floats
+    densities_: Floats
+    history_: NDArray[np.void]
+    n_iter_: int
+    converged_: bool
+    n_features_in_: int
+
+    def __init__(
+        self,
+        bandwidth: float | Sequence[float],
+        epsilon: float | Sequence[float],
+        *,
+        domains: Sequence[int] | None = None,
+        truncation: float = 3.0,
+        xi: float = 0.25,
+        switch: str = "ess",
+        ess_min: float = 5.0,
+        merge_check: str | MergeCheck = "bearing",
+        delta: float = 0.01,
+        max_iter: int = 300,
+        patience: int | None = None,
+        perturbations: int = 0,
+        min_size: float = 1,
+        bhattacharyya: float = 0.0,
+        connect: float | None = None,
+        n_clusters: int | None = None,
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.epsilon = epsilon
+        self.domains = domains
+        self.truncation = truncation
+        self.xi = xi
+        self.switch = switch
+        self.ess_min = ess_min
+        self.merge_check = merge_check
+        self.delta = delta
+        self.max_iter = max_iter
+        self.patience = patience
+        self.perturbations = perturbations
+        self.min_size = min_size
+        self.bhattacharyya = bhattacharyya
+        self.connect = connect
+        self.n_clusters = n_clusters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        return {name: getattr(self, name) for name in _parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments by name; they are checked by `fit`."""
+        for name, value in params.items():
+            if name not in _parameter_names():
+                raise ConfigError(
+                    f"AAAMS has no parameter {name!r}; known: {', '.join(_parameter_names())}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """Show the arguments that differ from their defaults."""
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        return f"AAAMS({', '.join(shown)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether `fit` has run."""
+        return hasattr(self, "labels_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, the only caller; it is then installed."""
+        sklearn = importlib.import_module("sklearn.utils")
+        target = sklearn.TargetTags(required=False)
+        return sklearn.Tags(estimator_type="clusterer", target_tags=target)
+
+    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Cluster the points X (n, d).
+
+        sample_weight (n,) scales each point's share of the density; a point of weight 2 counts
+        as two. A point of weight 0 takes no part and gets the label of its nearest neighbour.
+        """
+        points = check_points(X)
+        plan = Plan.of(self, points.shape[1])
+        weights = check_weights(sample_weight, len(points))
+        offset = (points.min(axis=0) + points.max(axis=0)) / 2
+        scaled = np.ascontiguousarray((points - offset) / plan.scale)
+        taking = weights > 0
+        climb = Climb(scaled[taking], weights[taking], plan)
+        self.converged_ = climb.run()
+        labels, clusters = post_process(climb, plan)
+        self.n_features_in_ = points.shape[1]
+        self.labels_ = np.empty(len(points), np.int64)
+        self.labels_[taking] = labels
+        if not taking.all():
+            self.labels_[~taking] = labels[climb.nearest_original(scaled[~taking])]
+        self.modes_ = climb.positions[clusters] * plan.scale + offset
+        self.bandwidths_ = climb.bandwidths(clusters) * np.outer(plan.scale, plan.scale)
+        self.densities_ = climb.densities[clusters]
+        self.history_ = np.array(climb.history, HISTORY)
+        self.n_iter_ = len(climb.history)
+        return self
+
+    def fit_predict(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Ints:
+        """Cluster the points X (n, d) and return labels_."""
+        return self.fit(X, y, sample_weight).labels_
+
+
+def _parameter_names() -> list[str]:
+    return [name for name in inspect.signature(AAAMS.__init__).parameters if name != "self"]
