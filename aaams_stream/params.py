@@ -53,7 +53,7 @@ class CoreParams:
 
     delta: float = 0.01
     max_iterations: int = 100
-    min_merge_share: float = 0.0
+    min_merge_share: float = 0.05
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
@@ -104,8 +104,8 @@ class PostParams:
 class Params:
     """All settings of a segmentation, one table per room."""
 
-    colour: DomainParams = field(default_factory=lambda: DomainParams(20.0, 1.0))
-    space: DomainParams = field(default_factory=lambda: DomainParams(36.0, 64.0))
+    colour: DomainParams = field(default_factory=lambda: DomainParams(20.0, 4.0))
+    space: DomainParams = field(default_factory=lambda: DomainParams(16.0, 16.0))
     core: CoreParams = field(default_factory=CoreParams)
     post: PostParams = field(default_factory=PostParams)
 

@@ -1,0 +1,70 @@
+"""Pixels to planes: L*a*b* colour and edge strength. Knows OpenCV's types and orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+LANES = 16  # kernels read rows in chunks of this many pixels
+FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry weight
+_BACKDROP = 0.5  # transparent pixels are seen over mid-grey
+
+
+def as_rgb(image: Any) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """Check an image and return it as (h, w, 3): grey is spread, alpha laid over mid-grey.
+
+    Takes uint8 or uint16 of shape (h, w), (h, w, 1), (h, w, 3) or (h, w, 4), RGB order.
+    """
+    pixels = np.asarray(image)
+    if pixels.dtype not in (np.uint8, np.uint16):
+        raise ValueError(
+            f"an image must be uint8 or uint16, got {pixels.dtype}; scale values in 0..1 by 255 "
+            "and cast them"
+        )
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)):
+        raise ValueError(
+            f"an image must have shape (h, w), (h, w, 3) or (h, w, 4), got {pixels.shape}"
+        )
+    if pixels.size == 0:
+        raise ValueError(f"an image must have at least one pixel, got shape {pixels.shape}")
+    if pixels.ndim == 2:
+        return np.repeat(pixels[:, :, None], 3, axis=2)
+    if pixels.shape[2] == 4:
+        top = np.iinfo(pixels.dtype).max
+        alpha = pixels[:, :, 3:].astype(np.float32) / top
+        blended = pixels[:, :, :3] * alpha + (1 - alpha) * (_BACKDROP * top)
+        return np.rint(blended).astype(pixels.dtype)
+    return pixels
+
+
+def lab_planes(rgb: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Return L*a*b* planes (3, h, pitch) float32, L in 0..100, rows padded to whole lanes.
+
+    rgb (h, w, 3) is sRGB. The float conversion is used: OpenCV's 8-bit one is off by up to 2.8.
+    """
+    h, w, _ = rgb.shape
+    scaled = np.multiply(rgb, np.float32(1.0 / np.iinfo(rgb.dtype).max), dtype=np.float32)
+    planes = np.full((3, h, -(-w // LANES) * LANES), FAR, np.float32)
+    cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB, dst=scaled)
+    for k in range(3):
+        planes[k, :, :w] = scaled[:, :, k]
+    return planes
+
+
+def edge_strength(planes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    """Return the colour gradient (h, w) at a scale of one pixel, in L*a*b* units per pixel."""
+    total = np.zeros((planes.shape[1], width), np.float32)
+    for plane in planes:
+        smooth = cv2.GaussianBlur(plane[:, :width], (5, 5), 1.0, borderType=cv2.BORDER_REFLECT)
+        for dx, dy in ((1, 0), (0, 1)):
+            # the central difference: Sobel's cross-smoothing comes on top of the Gaussian
+            slope = cv2.Sobel(
+                smooth, cv2.CV_32F, dx, dy, ksize=3, scale=1 / 8, borderType=cv2.BORDER_REFLECT
+            )
+            total += slope * slope
+    return np.sqrt(total, out=total)

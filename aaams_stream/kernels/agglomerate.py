@@ -1,0 +1,391 @@
+"""Alg. 1 on a pixel grid, the agglomeration: trajectories, merge check, merges.
+
+The per-cluster arrays are those of `window`. Each pass reads one state and merges clusters one by
+one in an order fixed by density and index, so nothing depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+_LANES = 16  # pixels per chunk of a window row: two vectors, no remainder
+_LEVELS = 4096  # steps of density that order the merges
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def add_moments(a, b):
+    """Add trajectory moments b (15,) to a (15,) (Chan's update: raw sums cancel in float32)."""
+    total = a[0] + b[0]
+    g = b[0] / total
+    f = a[0] * g
+    d0 = b[1] - a[1]
+    d1 = b[2] - a[2]
+    d2 = b[3] - a[3]
+    d3 = b[4] - a[4]
+    d4 = b[5] - a[5]
+    a[0] = total
+    a[1] += g * d0
+    a[2] += g * d1
+    a[3] += g * d2
+    a[4] += g * d3
+    a[5] += g * d4
+    a[6] += b[6] + f * d0 * d0
+    a[7] += b[7] + f * d0 * d1
+    a[8] += b[8] + f * d0 * d2
+    a[9] += b[9] + f * d1 * d1
+    a[10] += b[10] + f * d1 * d2
+    a[11] += b[11] + f * d2 * d2
+    a[12] += b[12] + f * d3 * d3
+    a[13] += b[13] + f * d3 * d4
+    a[14] += b[14] + f * d4 * d4
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def extend_trajectories(clusters, location, rho, moments):
+    """Add the place where each listed cluster stands to its trajectory, weighted by its density.
+
+    A cluster without a trajectory has moments of 0.
+    """
+    for i in prange(clusters.size):
+        u = clusters[i]
+        point = np.zeros(15, np.float32)
+        point[0] = rho[u]
+        for k in range(5):
+            point[1 + k] = location[u, k]
+        add_moments(moments[u], point)
+
+
+@njit(cache=True, error_model="numpy")
+def find(parent, c):
+    """Root of `c`, halving the path on the way."""
+    while parent[c] != c:
+        parent[c] = parent[parent[c]]
+        c = parent[c]
+    return c
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def same_mode(u, m, y, bearing, colour_weight, space_weight):
+    """Merge check: are `u` moving by `m` and the point `y` moving by `bearing` closing in, and
+    heading the same way? Each domain scaled by its base bandwidth. Not strict: on flat ground
+    nothing moves, and what does not move belongs together.
+    """
+    along = np.float32(0.0)
+    closing = np.float32(0.0)
+    for k in range(3):
+        along += m[k] * bearing[k] * colour_weight
+        closing += (u[k] - y[k]) * (m[k] - bearing[k]) * colour_weight
+    for k in range(3, 5):
+        along += m[k] * bearing[k] * space_weight
+        closing += (u[k] - y[k]) * (m[k] - bearing[k]) * space_weight
+    return along >= np.float32(0.0) and closing <= np.float32(0.0)
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def join(u, v, rho, parent, count, moments, changed):
+    """Merge clusters u and v; the denser assimilates the other. Returns whether u survives."""
+    if rho[u] > rho[v]:
+        parent[v] = u
+        count[u] += count[v]
+        add_moments(moments[u], moments[v])
+        changed[u] = True
+        return True
+    parent[u] = v
+    count[v] += count[u]
+    add_moments(moments[v], moments[u])
+    changed[v] = True
+    return False
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def vicinity_span(u, dy, epsilon_sq, w):
+    """Columns of one row, `dy` off, that lie within ε of `u` in space: first, one past the last."""
+    room = epsilon_sq - dy * dy
+    if room < np.float32(0.0):
+        return 0, 0
+    half = np.sqrt(room)
+    return max(int(np.ceil(u[3] - half)), 0), min(int(np.floor(u[3] + half)) + 1, w)
+
+
+@njit(cache=True, error_model="numpy")
+def order_by_density(clusters, rho, order):
+    """Sort clusters densest first, ties in the order given (counting sort on 4096 levels)."""
+    starts = np.zeros(_LEVELS + 1, np.int64)
+    for c in clusters:
+        starts[_LEVELS - int(rho[c] * np.float32(_LEVELS - 1))] += 1
+    for k in range(_LEVELS):
+        starts[k + 1] += starts[k]
+    for c in clusters:
+        level = _LEVELS - 1 - int(rho[c] * np.float32(_LEVELS - 1))
+        order[starts[level]] = c
+        starts[level] += 1
+
+
+@njit(cache=True, error_model="numpy")
+def merge_pixels(
+    order,
+    y0,
+    y1,
+    planes,
+    epsilon_colour_sq,
+    epsilon_space_sq,
+    colour_weight,
+    space_weight,
+    location,
+    bearing,
+    rho,
+    parent,
+    count,
+    moments,
+    changed,
+    w,
+):
+    """Merge single-pixel clusters one by one in the order given, looking at rows y0 to y1 only.
+
+    The first pass of Alg. 1, when every pixel owns itself. Returns the merges made.
+    """
+    reach = int(np.sqrt(epsilon_space_sq))
+    y = np.empty(5, np.float32)
+    merges = 0
+    for u in order:
+        if parent[u] != u:
+            continue
+        place = location[u]
+        alive = True
+        row = max(int(place[4]) - reach, y0)
+        last = min(int(place[4]) + reach + 2, y1)
+        while alive and row < last:
+            y[4] = np.float32(row)
+            x0, x1 = vicinity_span(place, place[4] - y[4], epsilon_space_sq, w)
+            for x in range(x0, x1):
+                y[0] = planes[0, row, x]
+                d = place[0] - y[0]
+                gap = d * d
+                if gap > epsilon_colour_sq:
+                    continue
+                y[1] = planes[1, row, x]
+                y[2] = planes[2, row, x]
+                d = place[1] - y[1]
+                gap += d * d
+                d = place[2] - y[2]
+                gap += d * d
+                if gap > epsilon_colour_sq:
+                    continue
+                p = row * w + x
+                v = find(parent, np.int32(p))
+                if v == u:
+                    continue
+                y[3] = np.float32(x)
+                if not same_mode(place, bearing[u], y, bearing[p], colour_weight, space_weight):
+                    continue
+                merges += 1
+                alive = join(u, v, rho, parent, count, moments, changed)
+                if not alive:
+                    break
+            row += 1
+    return merges
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def merge_first(
+    band,
+    planes,
+    epsilon_colour_sq,
+    epsilon_space_sq,
+    colour_weight,
+    space_weight,
+    location,
+    bearing,
+    rho,
+    parent,
+    count,
+    moments,
+    changed,
+):
+    """First merge pass: inside bands of rows, densest first, then across the seams of the bands.
+
+    band: the most rows a band may have.
+    The bands depend on the image alone and share no cluster, so they may run at the same time.
+    Only a cluster that stands within ε of a seam can still find something new in the second part.
+    """
+    h = planes.shape[1]
+    w = rho.size // h
+    bands = 2 * ((h + 2 * band - 1) // (2 * band))  # even, so that two threads share alike
+    band = (h + bands - 1) // bands
+    bands = (h + band - 1) // band
+    merged = np.zeros(bands, np.int64)
+    for b in prange(bands):
+        y0 = b * band
+        y1 = min(y0 + band, h)
+        order = np.empty((y1 - y0) * w, np.int32)
+        order_by_density(np.arange(y0 * w, y1 * w).astype(np.int32), rho, order)
+        merged[b] = merge_pixels(
+            order,
+            y0,
+            y1,
+            planes,
+            epsilon_colour_sq,
+            epsilon_space_sq,
+            colour_weight,
+            space_weight,
+            location,
+            bearing,
+            rho,
+            parent,
+            count,
+            moments,
+            changed,
+            w,
+        )
+    reach = np.sqrt(epsilon_space_sq)
+    near = np.empty(rho.size, np.int32)
+    n = 0
+    for u in range(rho.size):
+        if parent[u] == u:
+            b = (u // w) // band
+            y = location[u, 4]
+            if (b > 0 and y - reach < b * band) or (
+                b < bands - 1 and y + reach > (b + 1) * band - 1
+            ):
+                near[n] = u
+                n += 1
+    order = np.empty(n, np.int32)
+    order_by_density(near[:n], rho, order)
+    return merged.sum() + merge_pixels(
+        order,
+        0,
+        h,
+        planes,
+        epsilon_colour_sq,
+        epsilon_space_sq,
+        colour_weight,
+        space_weight,
+        location,
+        bearing,
+        rho,
+        parent,
+        count,
+        moments,
+        changed,
+        w,
+    )
+
+
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+def any_near(flat, plane, at, chunks, place, epsilon_sq):
+    """Is a pixel within ε of the colour of `place` in the lanes that begin at `at`?"""
+    ul = place[0]
+    ua = place[1]
+    ub = place[2]
+    hits = np.int32(0)
+    for k in range(chunks):
+        at_l = np.uintp(at + k * _LANES)
+        at_a = at_l + plane
+        at_b = at_a + plane
+        for j in range(np.uintp(_LANES)):
+            dl = flat[at_l + j] - ul
+            da = flat[at_a + j] - ua
+            db = flat[at_b + j] - ub
+            hits += np.int32(dl * dl + da * da + db * db <= epsilon_sq)
+    return hits > 0
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def find_partners(
+    clusters,
+    planes,
+    owner,
+    epsilon_colour_sq,
+    epsilon_space_sq,
+    colour_weight,
+    space_weight,
+    location,
+    shift,
+    bearing,
+    partners,
+    found,
+):
+    """List the clusters that each moved cluster may merge with, in the order they are met.
+
+    clusters (m,); writes partners (m, k) int32 and found (m,) int32, which exceeds k where there
+    are more. A partner owns a data point within ε that passes the merge check.
+    """
+    h, w = owner.shape
+    pitch = planes.shape[2]
+    flat = planes.reshape(planes.size)
+    plane = np.uintp(h * pitch)
+    reach = int(np.sqrt(epsilon_space_sq))
+    chunks = min((2 * reach + 2 + _LANES - 1) // _LANES, pitch // _LANES)
+    room = partners.shape[1]
+    for i in prange(clusters.size):
+        u = clusters[i]
+        place = location[u]
+        y = np.empty(5, np.float32)
+        n = 0
+        at = min(max(int(place[3]) - reach, 0), pitch - chunks * _LANES)
+        for row in range(max(int(place[4]) - reach, 0), min(int(place[4]) + reach + 2, h)):
+            y[4] = np.float32(row)
+            x0, x1 = vicinity_span(place, place[4] - y[4], epsilon_space_sq, w)
+            if x1 <= x0 or not any_near(
+                flat, plane, row * pitch + at, chunks, place, epsilon_colour_sq
+            ):
+                continue
+            for x in range(x0, x1):
+                v = owner[row, x]
+                if v == u:
+                    continue
+                gap = np.float32(0.0)
+                for k in range(3):
+                    y[k] = planes[k, row, x]
+                    gap += (place[k] - y[k]) * (place[k] - y[k])
+                if gap > epsilon_colour_sq:
+                    continue
+                y[3] = np.float32(x)
+                if not same_mode(
+                    place, shift[u], y, bearing[row * w + x], colour_weight, space_weight
+                ):
+                    continue
+                known = False
+                for k in range(min(n, room)):
+                    known = known or partners[i, k] == v
+                if not known:
+                    if n < room:
+                        partners[i, n] = v
+                    n += 1
+        found[i] = n
+
+
+@njit(cache=True, error_model="numpy")
+def merge_partners(order, clusters, partners, found, rho, parent, count, moments, changed):
+    """Merge clusters with their partners one by one, densest first (Alg. 1).
+
+    order (m,): positions in `clusters`. Partners beyond the room of the list wait for the next
+    iteration. Returns the merges made.
+    """
+    merges = 0
+    for i in order:
+        u = clusters[i]
+        if parent[u] != u:
+            continue
+        for k in range(min(found[i], partners.shape[1])):
+            v = find(parent, partners[i, k])
+            if v == u:
+                continue
+            merges += 1
+            if not join(u, v, rho, parent, count, moments, changed):
+                break
+    return merges
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def refresh_owners(owner, parent, count, least, ripe):
+    """Point every pixel at its surviving cluster; mark pixels of clusters of `least` or more."""
+    h, w = owner.shape
+    for y in prange(h):
+        for x in range(w):
+            c = owner[y, x]
+            while parent[c] != c:
+                c = parent[c]
+            owner[y, x] = c
+            ripe[y, x] = count[c] >= least
