@@ -41,9 +41,7 @@ class MergeTree:
         """How many regions the finest partition has."""
         return self.level.size + 1 - self.forced
 
-    def cut(
-        self, *, level: float | None = None, segments: int | None = None
-    ) -> NDArray[np.uint32]:
+    def cut(self, *, level: float | None = None, segments: int | None = None) -> NDArray[np.uint32]:
         """Return the partition (h, w) at a merge level, or of a number of segments.
 
         Labels are dense from 0 in raster order. A number beyond the finest partition gives the

@@ -119,7 +119,9 @@ class Params:
         try:
             tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            raise ConfigError(f"{path}: cannot read the configuration ({error.strerror})") from error
+            raise ConfigError(
+                f"{path}: cannot read the configuration ({error.strerror})"
+            ) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: not valid TOML ({error})") from error
         try:

@@ -270,7 +270,8 @@ def pop(keys, items, size):
             break
         right = child + 1
         if right < size and (
-            keys[right] < keys[child] or (keys[right] == keys[child] and items[right] < items[child])
+            keys[right] < keys[child]
+            or (keys[right] == keys[child] and items[right] < items[child])
         ):
             child = right
         if key < keys[child] or (key == keys[child] and item <= items[child]):

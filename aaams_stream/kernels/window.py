@@ -270,9 +270,7 @@ def all_ripe(ripe, u, p):
     pxy = p[7]
     py = p[8]
     reach = np.sqrt(_CUTOFF_SQ * px / (px * py - pxy * pxy))
-    for y in range(
-        max(int(np.ceil(u[4] - reach)), 0), min(int(np.floor(u[4] + reach)) + 1, h)
-    ):
+    for y in range(max(int(np.ceil(u[4] - reach)), 0), min(int(np.floor(u[4] + reach)) + 1, h)):
         x0, x1 = row_span(px, pxy, py, np.float32(y) - u[4], u[3], w)
         row = ripe[y, x0:x1]
         missing = 0

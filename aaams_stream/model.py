@@ -1,0 +1,69 @@
+"""The frozen records the rooms hand each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class EventKind(IntEnum):
+    """What happened to an identity; stored as uint8, so numbers never change meaning."""
+
+    BIRTH = 1  # id appears; other is 0
+    DEATH = 2  # id is gone; other is 0
+    SPLIT = 3  # id is new and came out of other, which lives on
+    MERGE = 4  # id is gone and went into other
+    RETURN = 5  # id is back after frames without it; other is 0
+    CUT = 6  # the scene changed: every earlier id ends here; id and other are 0
+
+
+# One row per segment and frame. Matrices are upper triangles: LL, La, Lb, aa, ab, bb; xx, xy, yy.
+SEGMENT_DTYPE = np.dtype(
+    [
+        ("id", np.uint32),
+        ("area", np.uint32),
+        ("mode", np.float32, (5,)),  # L, a, b, x, y
+        ("bandwidth_colour", np.float32, (6,)),
+        ("bandwidth_space", np.float32, (3,)),
+        ("bbox", np.int32, (4,)),  # x0, y0, x1, y1: x1 and y1 lie one past the last pixel
+        ("density", np.float32),
+    ]
+)
+EVENT_DTYPE = np.dtype([("kind", np.uint8), ("id", np.uint32), ("other", np.uint32)])
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture of a stream, upright, with square pixels."""
+
+    index: int  # counts the frames handed out, from 0
+    time: Fraction  # presentation time in seconds, exact
+    rgb: NDArray[np.uint8]  # (h, w, 3)
+
+    def __post_init__(self) -> None:
+        if self.rgb.dtype != np.uint8 or self.rgb.ndim != 3 or self.rgb.shape[2] != 3:
+            raise ValueError(f"rgb must be (h, w, 3) uint8, got {self.rgb.shape} {self.rgb.dtype}")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSegmentation:
+    """What the segmenter makes of one frame; final once handed out."""
+
+    index: int
+    time: float | None  # presentation time in seconds
+    ids: NDArray[np.uint32]  # (h, w) track ids from 1
+    segments: NDArray[Any]  # (k,) SEGMENT_DTYPE, rows in order of id
+    events: NDArray[Any]  # (e,) EVENT_DTYPE, in the order they happened
+    stats: Mapping[str, float]  # segments, warm (share of pixels taken over), seconds per stage
+
+    def __post_init__(self) -> None:
+        if self.ids.dtype != np.uint32 or self.ids.ndim != 2:
+            raise ValueError(f"ids must be (h, w) uint32, got {self.ids.shape} {self.ids.dtype}")
+        if self.segments.dtype != SEGMENT_DTYPE or self.events.dtype != EVENT_DTYPE:
+            raise ValueError("segments and events must have the dtypes of this module")
