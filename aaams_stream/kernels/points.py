@@ -193,115 +193,130 @@ def full_shift(
         out[a] = vector[a]
 
 
+@njit(cache=True, error_model="numpy")
+def find_nearest(points, starts, stops, lows, highs, original, centre, guess):
+    """Return the data point nearest to `centre` (d,) (ρ's rule), searching from point `guess`.
+
+    Ties go to the point that came first in the caller's order, `original` (n,).
+    """
+    nodes, dims = lows.shape
+    best = guess
+    best_sq = np.float64(0.0)
+    for a in range(dims):
+        best_sq += (points[best, a] - centre[a]) ** 2
+    stack = np.empty(128, np.int64)
+    stack[0] = 0
+    top = 1
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        gap_sq = np.float64(0.0)
+        for a in range(dims):
+            gap = max(lows[node, a] - centre[a], centre[a] - highs[node, a], 0.0)
+            gap_sq += gap * gap
+            if gap_sq > best_sq:
+                break
+        if gap_sq > best_sq:
+            continue
+        child = 2 * node + 1
+        if child < nodes:
+            # The half on the centre's side is popped first: it tightens the bound early.
+            left_sq = np.float64(0.0)
+            right_sq = np.float64(0.0)
+            for a in range(dims):
+                left_sq += (0.5 * (lows[child, a] + highs[child, a]) - centre[a]) ** 2
+                right_sq += (0.5 * (lows[child + 1, a] + highs[child + 1, a]) - centre[a]) ** 2
+            nearer = child if left_sq <= right_sq else child + 1
+            stack[top] = 2 * child + 1 - nearer
+            stack[top + 1] = nearer
+            top += 2
+            continue
+        for i in range(starts[node], stops[node]):
+            dist_sq = np.float64(0.0)
+            for a in range(dims):
+                dist_sq += (points[i, a] - centre[a]) ** 2
+            if dist_sq < best_sq or (dist_sq == best_sq and original[i] < original[best]):
+                best = i
+                best_sq = dist_sq
+    return best
+
+
+@njit(cache=True, error_model="numpy")
+def shift_block(
+    begin, end, points, weights, starts, stops, lows, highs, first, last, rows, positions, owner,
+    confident, whitenings, log_dets, reaches, radii_sq, cutoff_sq, original, nearest,
+    out_shift, out_mass, out_kind, out_nearest,
+):  # fmt: skip
+    """Do what `shift_clusters` says for rows[begin:end]."""
+    n, dims = points.shape
+    index = np.empty(n, np.int64)
+    dist_sq = np.empty(n)
+    limit_sq = np.full(dims, cutoff_sq)
+    base_reach = np.full(dims, np.sqrt(cutoff_sq))
+    for r in range(begin, end):
+        u = rows[r]
+        centre = positions[u]
+        sure = confident[u]
+        if sure:
+            count = find_neighbours(
+                points, starts, stops, lows, highs, first, last, centre, whitenings[u], False,
+                reaches[u], radii_sq[u], limit_sq, index, dist_sq,
+            )  # fmt: skip
+        else:
+            count = find_neighbours(
+                points, starts, stops, lows, highs, first, last, centre, whitenings[u], True,
+                base_reach, limit_sq, limit_sq, index, dist_sq,
+            )  # fmt: skip
+        mass = np.float64(0.0)
+        moment = np.zeros(dims)
+        all_sure = sure
+        for j in range(count):
+            i = index[j]
+            weight = weights[i] * np.exp(-0.5 * dist_sq[j])
+            mass += weight
+            for a in range(dims):
+                moment[a] += weight * (points[i, a] - centre[a])
+            if not confident[owner[i]]:
+                all_sure = False
+        out_mass[r] = mass
+        out_kind[r] = 0
+        if sure:
+            out_kind[r] = 2 if all_sure else 1
+        for a in range(dims):
+            out_shift[r, a] = moment[a] / mass if mass > 0.0 else 0.0
+        if all_sure and count > 0:
+            full_shift(
+                points, weights, index, count, owner, centre, u, whitenings, log_dets,
+                first, last, out_shift[r],
+            )  # fmt: skip
+        out_nearest[r] = find_nearest(
+            points, starts, stops, lows, highs, original, centre + out_shift[r], nearest[u]
+        )
+
+
 @njit(cache=True, parallel=True, error_model="numpy")
 def shift_clusters(
-    points, weights, starts, stops, lows, highs, first, last, rows, positions, owner, confident,
-    whitenings, log_dets, reaches, radii_sq, cutoff_sq, out_shift, out_mass, out_kind,
+    size, points, weights, starts, stops, lows, highs, first, last, rows, positions, owner,
+    confident, whitenings, log_dets, reaches, radii_sq, cutoff_sq, original, nearest,
+    out_shift, out_mass, out_kind, out_nearest,
 ):  # fmt: skip
     """Compute one mean-shift vector for each cluster of `rows` (r,), all from the same state.
 
     While not confident[u], Eq. scalar with the base bandwidth; Eq. full where every cluster
     owning a neighbour is confident; Eq. partial otherwise. Writes out_shift (r, d), out_mass (r,)
-    the sum of weights, and out_kind (r,): 0 scalar, 1 partial, 2 full.
+    the sum of weights, out_kind (r,): 0 scalar, 1 partial, 2 full, and out_nearest (r,): the data
+    point nearest to where the cluster moves. `nearest` (n,) was the nearest before.
 
-    A row writes only its own outputs, so nothing depends on the thread count. A position with no
-    point in reach stays put.
+    Blocks of `size` rows run side by side. A row writes only its own outputs, so nothing depends
+    on the thread count. A position with no point in reach stays put.
     """
-    n, dims = points.shape
-    cutoff = np.sqrt(cutoff_sq)
-    size = 64
-    blocks = (rows.shape[0] + size - 1) // size
-    for block in prange(blocks):
-        index = np.empty(n, np.int64)
-        dist_sq = np.empty(n)
-        limit_sq = np.full(dims, cutoff_sq)
-        base_reach = np.full(dims, cutoff)
-        for r in range(block * size, min(rows.shape[0], (block + 1) * size)):
-            u = rows[r]
-            centre = positions[u]
-            sure = confident[u]
-            if sure:
-                count = find_neighbours(
-                    points, starts, stops, lows, highs, first, last, centre, whitenings[u], False,
-                    reaches[u], radii_sq[u], limit_sq, index, dist_sq,
-                )  # fmt: skip
-            else:
-                count = find_neighbours(
-                    points, starts, stops, lows, highs, first, last, centre, whitenings[u], True,
-                    base_reach, limit_sq, limit_sq, index, dist_sq,
-                )  # fmt: skip
-            mass = np.float64(0.0)
-            moment = np.zeros(dims)
-            all_sure = sure
-            for j in range(count):
-                i = index[j]
-                weight = weights[i] * np.exp(-0.5 * dist_sq[j])
-                mass += weight
-                for a in range(dims):
-                    moment[a] += weight * (points[i, a] - centre[a])
-                if not confident[owner[i]]:
-                    all_sure = False
-            out_mass[r] = mass
-            out_kind[r] = 0
-            if sure:
-                out_kind[r] = 2 if all_sure else 1
-            for a in range(dims):
-                out_shift[r, a] = moment[a] / mass if mass > 0.0 else 0.0
-            if all_sure and count > 0:
-                full_shift(
-                    points, weights, index, count, owner, centre, u, whitenings, log_dets,
-                    first, last, out_shift[r],
-                )  # fmt: skip
-
-
-@njit(cache=True, parallel=True, error_model="numpy")
-def find_nearest(points, starts, stops, lows, highs, rank, rows, positions, guess, out):
-    """Write the data point nearest to each cluster position (ρ's rule); ties to the lowest rank.
-
-    rows (r,), guess (r,) any point to start from, out (r,) int64.
-    """
-    nodes, dims = lows.shape
-    for r in prange(rows.shape[0]):
-        centre = positions[rows[r]]
-        best = guess[r]
-        best_sq = np.float64(0.0)
-        for a in range(dims):
-            best_sq += (points[best, a] - centre[a]) ** 2
-        stack = np.empty(128, np.int64)
-        stack[0] = 0
-        top = 1
-        while top > 0:
-            top -= 1
-            node = stack[top]
-            gap_sq = np.float64(0.0)
-            for a in range(dims):
-                gap = max(lows[node, a] - centre[a], centre[a] - highs[node, a], 0.0)
-                gap_sq += gap * gap
-                if gap_sq > best_sq:
-                    break
-            if gap_sq > best_sq:
-                continue
-            child = 2 * node + 1
-            if child < nodes:
-                # The half on the centre's side is popped first: it tightens the bound early.
-                left_sq = np.float64(0.0)
-                right_sq = np.float64(0.0)
-                for a in range(dims):
-                    left_sq += (0.5 * (lows[child, a] + highs[child, a]) - centre[a]) ** 2
-                    right_sq += (0.5 * (lows[child + 1, a] + highs[child + 1, a]) - centre[a]) ** 2
-                nearer = child if left_sq <= right_sq else child + 1
-                stack[top] = 2 * child + 1 - nearer
-                stack[top + 1] = nearer
-                top += 2
-                continue
-            for i in range(starts[node], stops[node]):
-                dist_sq = np.float64(0.0)
-                for a in range(dims):
-                    dist_sq += (points[i, a] - centre[a]) ** 2
-                if dist_sq < best_sq or (dist_sq == best_sq and rank[i] < rank[best]):
-                    best = i
-                    best_sq = dist_sq
-        out[r] = best
+    for block in prange((rows.shape[0] + size - 1) // size):
+        shift_block(
+            block * size, min(rows.shape[0], (block + 1) * size), points, weights, starts, stops,
+            lows, highs, first, last, rows, positions, owner, confident, whitenings, log_dets,
+            reaches, radii_sq, cutoff_sq, original, nearest,
+            out_shift, out_mass, out_kind, out_nearest,
+        )  # fmt: skip
 
 
 @njit(cache=True, error_model="numpy")
@@ -465,7 +480,7 @@ def merge_clusters(
     return merges
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, error_model="numpy")
 def effective_sizes(
     rows, centre, whitenings, first, last, enough, head, pool, pool_count, pool_next, out
 ):
@@ -473,7 +488,7 @@ def effective_sizes(
 
     whitenings (r, d, d) belong to the rows, not to the clusters. out (r,).
     """
-    for r in prange(rows.shape[0]):
+    for r in range(rows.shape[0]):
         u = rows[r]
         total = np.float64(0.0)
         v = head[u]

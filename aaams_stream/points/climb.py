@@ -13,6 +13,7 @@ HISTORY = np.dtype(
     [("clusters", "i8"), ("merges", "i8"), ("largest_shift", "f8"), ("mean_shift", "f8")]
 )
 LEAF = 16  # points in a leaf of the tree
+BLOCK = 64  # clusters a thread takes at a time
 
 
 class Climb:
@@ -83,11 +84,17 @@ class Climb:
         shift = np.empty((len(rows), self.points.shape[1]))
         mass = np.empty(len(rows))
         self.kinds = np.empty(len(rows), np.int64)
-        kernels.shift_clusters(
+        nearest = np.empty(len(rows), np.int64)
+        state = (
             self.points, self.weights, *self.tree, self.plan.first, self.plan.last, rows,
             self.positions, self.owners(), self.confident, self.whitenings, self.log_dets,
-            self.reaches, self.radii_sq, self.plan.truncation**2, shift, mass, self.kinds,
+            self.reaches, self.radii_sq, self.plan.truncation**2, self.original, self.nearest,
+            shift, mass, self.kinds, nearest,
         )  # fmt: skip
+        if len(rows) <= BLOCK:  # waking other threads would cost more than the work
+            kernels.shift_block(0, len(rows), *state)
+        else:
+            kernels.shift_clusters(BLOCK, *state)
         start = not self.history
         if start:
             self.point_densities = mass / mass.max()
@@ -96,10 +103,6 @@ class Climb:
             self.rank[order] = np.arange(len(order))
         self.shifts[rows] = shift
         self.positions[rows] += shift
-        nearest = np.empty(len(rows), np.int64)
-        kernels.find_nearest(
-            self.points, *self.tree, self.rank, rows, self.positions, self.nearest[rows], nearest
-        )
         self.nearest[rows] = nearest
         self.densities[rows] = self.point_densities[nearest]
         while self.used + len(rows) > len(self.pool):
@@ -236,10 +239,10 @@ class Climb:
 
     def nearest_original(self, points: Floats) -> Ints:
         """Return, in the caller's order, the point nearest to each of `points`."""
-        out = np.empty(len(points), np.int64)
-        rows = np.arange(len(points))
-        guess = np.zeros(len(points), np.int64)
-        kernels.find_nearest(self.points, *self.tree, self.rank, rows, points, guess, out)
+        out = [
+            kernels.find_nearest(self.points, *self.tree, self.original, point, 0)
+            for point in points
+        ]
         return self.original[out]
 
 
