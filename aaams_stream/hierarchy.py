@@ -83,9 +83,9 @@ def build_tree(
     moments = np.zeros((count, 11))
     regions.measure_regions(planes, density, leaves, moments)
     capacity = 1 << int(2 * regions.count_contacts(leaves) + 1).bit_length()
-    edges = regions.find_edges(strength, leaves, capacity)
+    first, second, length, contrast = regions.find_edges(strength, leaves, capacity)
     criterion = regions.PLAIN if params.criterion == "bhattacharyya" else regions.SIZE_AWARE
     survivor, absorbed, level, forced = regions.merge_regions(
-        moments, *edges, params.min_size, criterion, floor
+        moments, first, second, length, contrast, params.min_size, criterion, floor
     )
     return MergeTree(leaves, survivor, absorbed, level, forced)
