@@ -1,0 +1,298 @@
+"""Alg. 1 on a pixel grid: the order in which clusters climb and merge.
+
+An iteration moves every cluster that has not converged, all from the same state, then merges one
+by one, densest first. So the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.kernels import agglomerate, window
+from aaams_stream.params import Params
+
+FLOOR = 0.25  # ξ of Eq. 6 as a share of σ²
+_RIPE = 9  # members from which a cluster has a bandwidth of its own: max(dim r, dim s)²
+_CUTOFF = 2.0  # windows end at this many σ
+_BAND = 64  # rows that the first merge pass treats as a unit
+_PARTNERS = 16  # merge candidates a cluster may collect in one iteration
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What each iteration did; row 0 is the first shift of every pixel."""
+
+    moved: NDArray[np.int64]  # (i,) clusters that were shifted
+    merges: NDArray[np.int64]  # (i,)
+    clusters: NDArray[np.int64]  # (i,) clusters left afterwards
+    shift: NDArray[np.float64]  # (i,) mean length of the shifts of those that survived
+    updates: NDArray[np.int64]  # (i, 3) of the moved: scalar, partial and full updates
+
+
+@dataclass(slots=True)
+class Field:
+    """The pixels of one frame and the clusters on them, as Alg. 1 works on them.
+
+    A cluster is named by one of its pixels; per-cluster arrays have one row per pixel, and only
+    the rows of clusters that are alive mean anything.
+    """
+
+    planes: NDArray[np.float32]  # (3, h, pitch) L*a*b*
+    density: NDArray[np.float32]  # (h, w) ρ with the base bandwidth, 1 at its maximum
+    bearing: NDArray[np.float32]  # (n, 5) first shift of each pixel
+    location: NDArray[np.float32]  # (n, 5) L, a, b, x, y: where each cluster stands
+    rho: NDArray[np.float32]  # (n,) density there
+    shift: NDArray[np.float32]  # (n, 5) last shift
+    moments: NDArray[np.float32]  # (n, 15) trajectory, as in kernels.window
+    precision: NDArray[np.float32]  # (n, 10) inverse bandwidth, as in kernels.window
+    parent: NDArray[np.int32]  # (n,) union-find: itself while a cluster lives
+    owner: NDArray[np.int32]  # (h, w) the cluster of each pixel
+    count: NDArray[np.int32]  # (n,) members
+    changed: NDArray[np.bool_] = field(init=False)  # (n,) bandwidth is out of date
+    ripe: NDArray[np.uint8] = field(init=False)  # (h, w) cluster has a bandwidth of its own
+
+    def __post_init__(self) -> None:
+        self.changed = np.zeros(self.rho.size, np.bool_)
+        self.ripe = np.empty(self.owner.shape, np.uint8)
+
+    @classmethod
+    def allocate(cls, planes: NDArray[np.float32], width: int) -> Field:
+        """Return a field in which every pixel is a cluster that has not moved yet."""
+        h, n = planes.shape[1], planes.shape[1] * width
+        parent = np.arange(n, dtype=np.int32)
+        return cls(
+            planes=planes,
+            density=np.empty((h, width), np.float32),
+            bearing=np.empty((n, 5), np.float32),
+            location=np.empty((n, 5), np.float32),
+            rho=np.empty(n, np.float32),
+            shift=np.empty((n, 5), np.float32),
+            moments=np.zeros((n, 15), np.float32),
+            precision=np.empty((n, 10), np.float32),
+            parent=parent,
+            owner=parent.reshape(h, width).copy(),
+            count=np.ones(n, np.int32),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """The numbers of Params that kernels want, as they want them."""
+
+    colour: np.float32  # 1/σ²
+    space: np.float32
+    epsilon_colour: np.float32  # ε²
+    epsilon_space: np.float32
+    floor_colour: np.float32  # ξ
+    floor_space: np.float32
+
+    @classmethod
+    def of(cls, params: Params) -> Scales:
+        """Return the scales of `params`."""
+        colour, space = params.colour, params.space
+        return cls(
+            *(
+                np.float32(value)
+                for value in (
+                    1 / colour.sigma2,
+                    1 / space.sigma2,
+                    colour.epsilon2,
+                    space.epsilon2,
+                    FLOOR * colour.sigma2,
+                    FLOOR * space.sigma2,
+                )
+            )
+        )
+
+
+Clock = Callable[[str], None]
+
+
+def cluster_pixels(
+    planes: NDArray[np.float32],
+    width: int,
+    params: Params,
+    clock: Clock = lambda stage: None,
+) -> tuple[Field, NDArray[np.int32], History]:
+    """Run Alg. 1 from single pixels on L*a*b* planes (3, h, pitch) whose rows hold `width` pixels.
+
+    Returns the field, the clusters left in order of index, and what each iteration did.
+    `clock(stage)` is called when a stage ends, for timing.
+    """
+    pixels = Field.allocate(planes, width)
+    scales = Scales.of(params)
+    n = pixels.rho.size
+    half_widths, space_weights = base_window(params.space.sigma2)
+    window.first_shift(
+        planes,
+        half_widths,
+        space_weights,
+        np.float32(1 / (64 * params.colour.sigma2)),
+        pixels.bearing,
+        pixels.density,
+    )
+    pixels.density /= pixels.density.max()
+    window.seed_clusters(
+        planes,
+        pixels.bearing,
+        pixels.density,
+        scales.colour,
+        scales.space,
+        pixels.location,
+        pixels.rho,
+    )
+    clock("first shift")
+    agglomerate.extend_trajectories(pixels.parent, pixels.location, pixels.rho, pixels.moments)
+    merges = agglomerate.merge_first(
+        _BAND,
+        planes,
+        scales.epsilon_colour,
+        scales.epsilon_space,
+        scales.colour,
+        scales.space,
+        pixels.location,
+        pixels.bearing,
+        pixels.rho,
+        pixels.parent,
+        pixels.count,
+        pixels.moments,
+        pixels.changed,
+    )
+    alive = np.flatnonzero(pixels.parent == np.arange(n, dtype=np.int32)).astype(np.int32)
+    pixels.shift[alive] = pixels.bearing[alive]
+    pixels.precision[alive] = base_precision(params)
+    first = _history_row(n, merges, alive, alive, pixels.shift, (n, 0, 0))
+    clock("merge")
+    alive, history = climb(pixels, alive, alive, params, [first], clock)
+    return pixels, alive, history
+
+
+def climb(
+    pixels: Field,
+    alive: NDArray[np.int32],
+    moving: NDArray[np.int32],
+    params: Params,
+    rows: list[Any],
+    clock: Clock,
+) -> tuple[NDArray[np.int32], History]:
+    """Iterate Alg. 1 until the clusters of `moving` have converged or merges have settled.
+
+    `alive` are all clusters, those that stand still included; `rows` the iterations so far, the
+    last of which has just merged. Returns the clusters left and the history.
+    """
+    scales = Scales.of(params)
+    while True:
+        # Survivors of a merge refresh their bandwidth also when they had converged.
+        touched = alive[pixels.changed[alive]]
+        window.refresh_bandwidths(
+            touched,
+            pixels.moments,
+            pixels.count,
+            _RIPE,
+            scales.floor_colour,
+            scales.floor_space,
+            pixels.precision,
+        )
+        agglomerate.refresh_owners(pixels.owner, pixels.parent, pixels.count, _RIPE, pixels.ripe)
+        moving = moving[np.linalg.norm(pixels.shift[moving], axis=1) > params.core.delta]
+        settled = rows[-1][1] < params.core.min_merge_share * alive.size
+        clock("refresh")
+        if moving.size == 0 or settled or len(rows) >= params.core.max_iterations:
+            break
+        kind = np.empty(moving.size, np.uint8)
+        window.shift_clusters(
+            moving,
+            pixels.planes,
+            pixels.owner,
+            pixels.ripe,
+            pixels.density,
+            scales.colour,
+            scales.space,
+            pixels.precision,
+            _RIPE,
+            pixels.count,
+            pixels.location,
+            pixels.shift,
+            pixels.rho,
+            kind,
+        )
+        agglomerate.extend_trajectories(moving, pixels.location, pixels.rho, pixels.moments)
+        clock("shift")
+        pixels.changed[alive] = False
+        pixels.changed[moving] = True
+        merges = merge_moved(pixels, moving, scales)
+        moved = moving.size
+        alive = alive[pixels.parent[alive] == alive]
+        moving = moving[pixels.parent[moving] == moving]
+        updates = np.bincount(kind, minlength=3)
+        rows.append(_history_row(moved, merges, alive, moving, pixels.shift, updates))
+        clock("merge")
+    return alive, History(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def merge_moved(pixels: Field, moving: NDArray[np.int32], scales: Scales) -> int:
+    """Merge the clusters that have just moved with those they meet; return how many merged."""
+    partners = np.empty((moving.size, _PARTNERS), np.int32)
+    found = np.empty(moving.size, np.int32)
+    agglomerate.find_partners(
+        moving,
+        pixels.planes,
+        pixels.owner,
+        scales.epsilon_colour,
+        scales.epsilon_space,
+        scales.colour,
+        scales.space,
+        pixels.location,
+        pixels.shift,
+        pixels.bearing,
+        partners,
+        found,
+    )
+    order = np.argsort(-pixels.rho[moving], kind="stable")
+    return int(
+        agglomerate.merge_partners(
+            order,
+            moving,
+            partners,
+            found,
+            pixels.rho,
+            pixels.parent,
+            pixels.count,
+            pixels.moments,
+            pixels.changed,
+        )
+    )
+
+
+def base_window(sigma2: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Half width of each row of the disc within the cutoff, and the weights of its pixels."""
+    radius = int(_CUTOFF * math.sqrt(sigma2))
+    steps = np.arange(-radius, radius + 1)
+    distance2 = steps[:, None] ** 2 + steps**2
+    inside = distance2 <= _CUTOFF**2 * sigma2
+    weights = np.where(inside, np.exp(-0.5 * distance2 / sigma2), 0.0)
+    return inside.sum(axis=1) // 2, weights.astype(np.float32)
+
+
+def base_precision(params: Params) -> NDArray[np.float32]:
+    """Return the row of kernels.window's precisions that stands for the base bandwidth."""
+    c, s = 1 / params.colour.sigma2, 1 / params.space.sigma2
+    return np.array([c, 0, 0, c, 0, c, s, 0, s, c**1.5 * s], np.float32)
+
+
+def _history_row(
+    moved: int,
+    merges: int,
+    alive: NDArray[np.int32],
+    moving: NDArray[np.int32],
+    shift: NDArray[np.float32],
+    updates: Any,
+) -> tuple[int, int, int, float, tuple[int, ...]]:
+    mean = float(np.linalg.norm(shift[moving], axis=1).mean()) if moving.size else 0.0
+    return moved, int(merges), alive.size, mean, tuple(int(k) for k in updates)
