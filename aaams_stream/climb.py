@@ -31,7 +31,8 @@ class History:
     moved: NDArray[np.int64]  # (i,) clusters that were shifted
     merges: NDArray[np.int64]  # (i,)
     clusters: NDArray[np.int64]  # (i,) clusters left afterwards
-    shift: NDArray[np.float64]  # (i,) mean length of the shifts of those that survived
+    largest_shift: NDArray[np.float64]  # (i,) of those that survived
+    mean_shift: NDArray[np.float64]  # (i,)
     updates: NDArray[np.int64]  # (i, 3) of the moved: scalar, partial and full updates
 
 
@@ -293,6 +294,7 @@ def _history_row(
     moving: NDArray[np.int32],
     shift: NDArray[np.float32],
     updates: Any,
-) -> tuple[int, int, int, float, tuple[int, ...]]:
-    mean = float(np.linalg.norm(shift[moving], axis=1).mean()) if moving.size else 0.0
-    return moved, int(merges), alive.size, mean, tuple(int(k) for k in updates)
+) -> tuple[int, int, int, float, float, tuple[int, ...]]:
+    lengths = np.linalg.norm(shift[moving], axis=1) if moving.size else np.zeros(1)
+    largest, mean = float(lengths.max()), float(lengths.mean())
+    return moved, int(merges), alive.size, largest, mean, tuple(int(k) for k in updates)
