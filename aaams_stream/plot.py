@@ -143,7 +143,7 @@ def _draw_plane(
     )  # fmt: skip
     axis.set_xlabel(names[a])
     axis.set_ylabel(names[b])
-    axis.set_aspect("equal", adjustable="datalim")
+    axis.set_aspect("equal", adjustable="box")
     axis.grid(alpha=0.2)
     axis.spines[["top", "right"]].set_visible(False)
 

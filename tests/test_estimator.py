@@ -48,6 +48,16 @@ def test_clones_keep_every_argument():
     assert clone(model).get_params() == model.get_params()
 
 
+def test_a_table_with_named_columns_leaves_its_names():
+    class Table(np.ndarray):
+        columns = ("height", "width")
+
+    table = np.eye(2).view(Table)
+    model = AAAMS(1.0, 1.0).fit(table)
+    assert model.feature_names_in_.tolist() == ["height", "width"]
+    assert not hasattr(model.fit(np.eye(2)), "feature_names_in_")
+
+
 def test_the_representation_shows_what_differs_from_the_defaults():
     assert repr(AAAMS(1.0, 0.5, min_size=4)) == "AAAMS(bandwidth=1.0, epsilon=0.5, min_size=4)"
 

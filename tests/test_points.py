@@ -39,7 +39,8 @@ def climbed(points, domains, steps, **options):
     sizes = [domain.size for domain in domains]
     model = AAAMS([1.0] * len(sizes), [d.epsilon for d in domains], domains=sizes, **options)
     model.set_params(max_iter=max(steps, 1))
-    climb = Climb(points, np.ones(len(points)), Plan.of(model, points.shape[1]))
+    plan = Plan.of(model, points.shape[1])
+    climb = Climb(points, np.ones(len(points)), plan, np.zeros(points.shape[1]))
     if steps:
         climb.run()
     return climb
@@ -232,10 +233,13 @@ def test_weighted_points_equal_the_reference():
 def test_a_merge_check_of_the_users_own_may_replace_ours():
     def bearing(position, points, shift, bearings, bandwidth, bandwidths):
         assert bandwidths.shape == (len(points), 2, 2)
+        assert (np.linalg.norm(points - position, axis=1) <= 0.5 + 1e-9).all()
+        assert {tuple(point) for point in points.round(6)} <= known
         closing = ((position - points) * (shift - bearings)).sum(axis=1) <= 0
         return closing & (bearings @ shift >= 0)
 
     points = scene(0)
+    known = {tuple(point) for point in points.round(6)}
     ours, theirs = AAAMS(0.6, 0.5).fit(points), AAAMS(0.6, 0.5, merge_check=bearing).fit(points)
     np.testing.assert_array_equal(ours.labels_, theirs.labels_)
     never = AAAMS(0.6, 0.5, merge_check=lambda u, y, *_: np.zeros(len(y), bool)).fit(points)

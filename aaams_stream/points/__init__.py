@@ -6,6 +6,7 @@ Where the paper leaves a choice open, this is ours:
   `delta`, `xi` and the merge check mean the same whatever the units of the data;
 - Ne_x(u), the neighbourhood of an update, is every point within `truncation` Mahalanobis units
   of u in each domain, measured with Σ_u (σ_base while ESS(u) < λ), also for Eq. full;
+- a merge candidate is every point within ε, also where ε reaches past the neighbourhood;
 - an iteration has two phases: all updates from one state, then merges one by one, the densest
   cluster first, its candidates densest first, ties by index;
 - ESS divides by one K'(0), as in Duong et al.; the printed sum could never reach λ;

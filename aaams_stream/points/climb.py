@@ -22,9 +22,10 @@ class Climb:
     Points stand in tree order; `original` leads back to the caller's. Arrays are renewed in place.
     """
 
-    def __init__(self, points: Floats, weights: Floats, plan: Plan) -> None:
+    def __init__(self, points: Floats, weights: Floats, plan: Plan, offset: Floats) -> None:
         n, dims = points.shape
         self.plan = plan
+        self.offset = offset  # what was taken off the caller's points before scaling
         self.original, self.tree = _plant(points)
         self.points = np.ascontiguousarray(points[self.original])
         self.weights = np.ascontiguousarray(weights[self.original])
@@ -34,8 +35,9 @@ class Climb:
         self.members = self.weights.copy()
         self.active = np.ones(n, np.bool_)
         self.nudges = np.zeros(n, np.int64)
-        # Bandwidths: whitening matrices and what goes with them, valid where `confident`.
-        self.confident = np.zeros(n, np.bool_)
+        # Bandwidths: whitening matrices and what goes with them, valid where `shaped`.
+        self.confident = np.zeros(n, np.bool_)  # significant now
+        self.shaped = np.zeros(n, np.bool_)  # significant once: Σ stays as it was
         self.whitenings = np.zeros((n, dims, dims))
         self.log_dets = np.zeros(n)
         self.reaches = np.zeros((n, dims))
@@ -147,13 +149,16 @@ class Climb:
             if len(near) == 0:
                 continue
             widths = self.bandwidths(np.append(owners, u)) * np.outer(scale, scale)
-            # The caller's units, but for the offset, which a check of differences never sees.
             agreed = np.asarray(
                 check(
-                    self.positions[u] * scale, self.points[near] * scale, self.shifts[u] * scale,
-                    self.bearings[near] * scale, widths[-1], widths[:-1],
+                    self.positions[u] * scale + self.offset,
+                    self.points[near] * scale + self.offset,
+                    self.shifts[u] * scale,
+                    self.bearings[near] * scale,
+                    widths[-1],
+                    widths[:-1],
                 )
-            )  # fmt: skip
+            )
             if agreed.shape != near.shape or agreed.dtype != np.bool_:
                 raise ConfigError(
                     f"merge_check must return {len(near)} booleans, one for each point, got "
@@ -182,22 +187,18 @@ class Climb:
                 rows, self.centre, whitenings, plan.first, plan.last, plan.enough,
                 self.head, self.pool, self.pool_count, self.pool_next, sizes,
             )  # fmt: skip
-            self.confident[rows] = sizes >= plan.enough
             sure = sizes >= plan.enough
-            rows, values, vectors, whitenings = (
-                rows[sure],
-                values[sure],
-                vectors[sure],
-                whitenings[sure],
-            )
-        self.confident[rows] = True
+            self.confident[rows] = sure
+            rows, values = rows[sure], values[sure]
+            vectors, whitenings = vectors[sure], whitenings[sure]
+        self.confident[rows] = self.shaped[rows] = True
         self.whitenings[rows] = whitenings
         self.log_dets[rows] = np.log(values).sum(axis=1)
         spread = np.einsum("kab,kb->ka", vectors**2, values)
         self.reaches[rows] = plan.truncation * np.sqrt(spread)
-        self.radii_sq[rows] = plan.truncation**2 * np.maximum.reduceat(
-            values, np.unique(plan.first), axis=1
-        ).repeat(np.unique(plan.last) - np.unique(plan.first), axis=1)
+        begins, ends = np.unique(plan.first), np.unique(plan.last)
+        widest = np.maximum.reduceat(values, begins, axis=1).repeat(ends - begins, axis=1)
+        self.radii_sq[rows] = plan.truncation**2 * widest
 
     def settle(self, rows: Ints) -> None:
         """Retire clusters that merged or converged; nudge the converged while nudges are left."""
@@ -232,7 +233,7 @@ class Climb:
             np.eye(self.points.shape[1]), (len(clusters), *self.scatter.shape[1:])
         )
         out = out.copy()
-        sure = self.confident[clusters]
+        sure = self.shaped[clusters]
         whitenings = self.whitenings[clusters[sure]]
         out[sure] = np.linalg.inv(np.swapaxes(whitenings, 1, 2) @ whitenings)
         return out

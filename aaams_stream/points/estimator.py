@@ -42,12 +42,14 @@ class AAAMS:
     bhattacharyya: Alg. 2: adjacent clusters with d_B below this join, closest first; 0 is off.
     connect: Alg. 2: clusters are adjacent when their modes lie within this distance (in σ);
         None is the least that leaves no cluster apart.
-    n_clusters: go on joining by d_B until so many are left; fewer may come out of Alg. 1.
+    n_clusters: go on joining the closest by d_B, adjacent or not, until so many are left; Alg. 1
+        may leave fewer.
 
     After fit: labels_ (n,) from 0, the densest mode first; modes_ (k, d); bandwidths_ (k, d, d),
     the trajectory's Σ, or σ²I where it never grew significant; densities_ (k,) in (0, 1];
     n_iter_; converged_; history_, a record array with clusters, merges, largest_shift and
-    mean_shift (in σ) of each iteration; n_features_in_.
+    mean_shift (in σ) of each iteration; n_features_in_, and feature_names_in_ where X is a table
+    with named columns.
 
     The result does not depend on the number of threads. Memory grows with n·d² plus one row for
     each update made.
@@ -141,10 +143,14 @@ class AAAMS:
         offset = (points.min(axis=0) + points.max(axis=0)) / 2
         scaled = np.ascontiguousarray((points - offset) / plan.scale)
         taking = weights > 0
-        climb = Climb(scaled[taking], weights[taking], plan)
+        climb = Climb(scaled[taking], weights[taking], plan, offset)
         self.converged_ = climb.run()
         labels, clusters = post_process(climb, plan)
         self.n_features_in_ = points.shape[1]
+        names = list(getattr(X, "columns", []))
+        vars(self).pop("feature_names_in_", None)
+        if names and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
         self.labels_ = np.empty(len(points), np.int64)
         self.labels_[taking] = labels
         if not taking.all():
