@@ -65,27 +65,65 @@ class MergeTree:
         return labels
 
 
-def build_tree(
+@dataclass(frozen=True, slots=True)
+class RegionGraph:
+    """Connected regions of a label map, their colour statistics and their contacts."""
+
+    leaves: NDArray[np.int32]  # (h, w) dense from 0 in raster order
+    moments: NDArray[np.float64]  # (k, 11) as in kernels.regions
+    first: NDArray[np.int32]  # (m,) of each pair in contact the lower region
+    second: NDArray[np.int32]  # (m,)
+    length: NDArray[np.float64]  # (m,) pixel pairs in contact
+    contrast: NDArray[np.float64]  # (m,) edge strength summed over them
+
+    def merged(
+        self,
+        params: PostParams,
+        floor: float,
+        old: NDArray[np.int32],
+        home: NDArray[np.int32],
+        limits: NDArray[np.float64],
+    ) -> MergeTree:
+        """Merge regions closest first, as far as `limits` allow; see kernels.regions."""
+        criterion = regions.PLAIN if params.criterion == "bhattacharyya" else regions.SIZE_AWARE
+        survivor, absorbed, level, forced = regions.merge_regions(
+            self.moments.copy(),
+            self.first,
+            self.second,
+            self.length.copy(),
+            self.contrast.copy(),
+            params.min_size,
+            criterion,
+            floor,
+            old.copy(),
+            home.copy(),
+            limits,
+        )
+        return MergeTree(self.leaves, survivor, absorbed, level, forced)
+
+
+def connect_regions(
     owner: NDArray[np.int32],
     planes: NDArray[np.float32],
     density: NDArray[np.float32],
     strength: NDArray[np.float32],
-    params: PostParams,
-    floor: float,
-) -> MergeTree:
-    """Split clusters into connected regions and merge those closest first.
+) -> RegionGraph:
+    """Split clusters into connected regions and find which of them touch.
 
     owner (h, w): the cluster of each pixel; density, strength (h, w); planes (3, h, pitch).
-    floor is added to colour variances, as ξ is in Eq. 6.
     """
     leaves = np.empty(owner.shape, np.int32)
     count = regions.label_components(owner, leaves)
     moments = np.zeros((count, 11))
     regions.measure_regions(planes, density, leaves, moments)
     capacity = 1 << int(2 * regions.count_contacts(leaves) + 1).bit_length()
-    first, second, length, contrast = regions.find_edges(strength, leaves, capacity)
-    criterion = regions.PLAIN if params.criterion == "bhattacharyya" else regions.SIZE_AWARE
-    survivor, absorbed, level, forced = regions.merge_regions(
-        moments, first, second, length, contrast, params.min_size, criterion, floor
-    )
-    return MergeTree(leaves, survivor, absorbed, level, forced)
+    return RegionGraph(leaves, moments, *regions.find_edges(strength, leaves, capacity))
+
+
+def build_tree(graph: RegionGraph, params: PostParams, floor: float) -> MergeTree:
+    """Merge regions closest first until one is left.
+
+    floor is added to colour variances, as ξ is in Eq. 6.
+    """
+    new = np.full(len(graph.moments), -1, np.int32)
+    return graph.merged(params, floor, new, new, np.full(3, np.inf))

@@ -19,7 +19,7 @@ from aaams_stream.climb import (
     base_precision,
     cluster_pixels,
 )
-from aaams_stream.hierarchy import MergeTree, build_tree
+from aaams_stream.hierarchy import MergeTree, build_tree, connect_regions
 from aaams_stream.kernels import regions
 from aaams_stream.params import Params, resolve
 
@@ -66,7 +66,8 @@ def segment_image(
     clock("features")
     clusters, alive, history = cluster_pixels(planes, pixels.shape[1], params, clock)
     floor = FLOOR * params.colour.sigma2
-    tree = build_tree(clusters.owner, planes, clusters.density, strength, params.post, floor)
+    graph = connect_regions(clusters.owner, planes, clusters.density, strength)
+    tree = build_tree(graph, params.post, floor)
     if segments is None:
         labels = tree.cut(level=params.post.threshold)
     else:

@@ -366,13 +366,39 @@ def unite(a, b, moments, parent, head, tail, following):
 
 
 @njit(cache=True, error_model="numpy")
-def merge_regions(moments, first, second, length, contrast, min_size, criterion, floor):
+def limit_of(a, b, old, home, limits):
+    """Up to which level two regions may join. old (k,): the label a region has kept, or -1;
+    home (k,): the label it had before, or -1. What bears one label belongs together.
+    """
+    if old[a] >= 0 and old[b] >= 0:
+        return np.inf if old[a] == old[b] else limits[2]
+    if home[a] >= 0 and home[a] == home[b]:
+        return limits[1]
+    return limits[0]
+
+
+@njit(cache=True, error_model="numpy")
+def inherit(a, b, old, home):
+    """Region a takes over b: it keeps its label and home, or takes those of b if it has none."""
+    if old[a] < 0 and old[b] >= 0:
+        old[a] = old[b]
+        home[a] = home[b]
+    if home[a] < 0:
+        home[a] = home[b]
+
+
+@njit(cache=True, error_model="numpy")
+def merge_regions(
+    moments, first, second, length, contrast, min_size, criterion, floor, old, home, limits
+):
     """Join regions below `min_size`, smallest first, then adjacent pairs, closest first (Alg. 2).
 
     Works in the arrays given. After each merge the statistics are updated and the levels of the
     edges around it computed anew: joining all pairs below a threshold at once would chain across
-    weak edges. Runs until one region is left, so that every coarser partition is a prefix of the
-    merges. Returns survivor, absorbed (k,) int32, level (k,) float64, and how many of the merges
+    weak edges. Two regions join only up to a level: limits (3,) hold one for regions in general,
+    one for two that had one home before, and one for two old ones; see `limit_of`. With no old
+    regions and limits of infinity it runs until one region is left, and every coarser partition
+    is a prefix of the merges. Returns survivor, absorbed (k,) int32, level (k,) float64, and how many of the merges
     came first only to enforce the minimum size (their level is 0).
     """
     regions = moments.shape[0]
@@ -413,6 +439,7 @@ def merge_regions(moments, first, second, length, contrast, min_size, criterion,
             half = following[half]
         if best < 0:
             continue  # the whole image is smaller than min_size
+        inherit(best, r, old, home)
         unite(best, r, moments, parent, head, tail, following)
         survivor[merges] = best
         absorbed[merges] = r
@@ -436,7 +463,8 @@ def merge_regions(moments, first, second, length, contrast, min_size, criterion,
             key = merge_level(
                 moments[a], moments[b], length[e], contrast[e], criterion, floor, pixels
             )
-            size = push(keys, items, size, key, np.int64(e))
+            if key <= limit_of(a, b, old, home, limits):
+                size = push(keys, items, size, key, np.int64(e))
     while size > 0:
         e = items[0] & 0xFFFFFFFF
         fresh = not dead[e] and turn[e] == items[0] >> 32
@@ -448,6 +476,7 @@ def merge_regions(moments, first, second, length, contrast, min_size, criterion,
         b = root_of(parent, second[e])
         if moments[a, 0] < moments[b, 0] or (moments[a, 0] == moments[b, 0] and b < a):
             a, b = b, a
+        inherit(a, b, old, home)
         unite(a, b, moments, parent, head, tail, following)
         survivor[merges] = a
         absorbed[merges] = b
@@ -462,8 +491,9 @@ def merge_regions(moments, first, second, length, contrast, min_size, criterion,
                 moments[a], moments[other], length[e], contrast[e], criterion, floor, pixels
             )
             turn[e] += 1
-            keys, items = with_room(keys, items, size)
-            size = push(keys, items, size, key, e | (turn[e] << 32))
+            if key <= limit_of(a, other, old, home, limits):
+                keys, items = with_room(keys, items, size)
+                size = push(keys, items, size, key, e | (turn[e] << 32))
             half = following[half]
     return survivor[:merges], absorbed[:merges], level[:merges], small
 
@@ -475,7 +505,7 @@ def cut_tree(survivor, absorbed, merges, leaves, labels):
     leaves (h, w) int32; writes labels (h, w) uint32; returns how many regions there are.
     """
     h, w = leaves.shape
-    regions = survivor.size + 1
+    regions = leaves.max() + 1
     parent = np.arange(regions).astype(np.int32)
     for i in range(merges):
         parent[absorbed[i]] = survivor[i]

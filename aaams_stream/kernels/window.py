@@ -198,7 +198,7 @@ def lane_span(x, half, pitch):
 def own_step(planes, u, p, out):
     """Mean shift under one bandwidth: Eq. 3 with the cluster's own, Eq. 4 with the base one.
 
-    u (5,), p (10,). Writes the shift to out (5,). The window is the box around the 2σ ellipse,
+    u (5,), p (10,). Writes the shift to out (5,); returns the sum of weights. The window is the box around the 2σ ellipse,
     its width rounded up to whole lanes and moved inwards at the border: 0.5e9 weights/s.
     """
     _, h, pitch = planes.shape
@@ -260,6 +260,30 @@ def own_step(planes, u, p, out):
     out[2] = sb * inv
     out[3] = sx * inv
     out[4] = sy * inv
+    return total
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def first_step(pixels, planes, base, unit, bearing, location, density):
+    """First shift of the listed pixels only, with the base bandwidth `base` (10,).
+
+    Writes rows of bearing and location (n, 5) and density (h, w) at these pixels: the sum of
+    weights times `unit`, at most 1.
+    """
+    w = density.shape[1]
+    for i in prange(pixels.size):
+        p = pixels[i]
+        y = p // w
+        x = p % w
+        place = location[p]
+        for k in range(3):
+            place[k] = planes[k, y, x]
+        place[3] = np.float32(x)
+        place[4] = np.float32(y)
+        total = own_step(planes, place, base, bearing[p])
+        density[y, x] = min(total * unit, np.float32(1.0))
+        for k in range(5):
+            place[k] += bearing[p, k]
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")

@@ -1,0 +1,198 @@
+"""From one frame to the next: carried labels, boundary votes, statistics of segments.
+
+Labels (h, w) are int32 rows of the segment table, -1 where nothing is known. Floats are float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def carry_labels(
+    before, planes_before, density_before, planes, flow, tolerance_sq, prior, labels, density
+):
+    """Carry labels along the motion; keep those whose pixel still has its earlier colour.
+
+    before (h, w): labels of the frame before; flow (h, w, 2): where each pixel came from. prior
+    gets the carried label, or -1 from outside the picture; labels the same where the colour at
+    the source (bilinear) lies within the tolerance, else -1; density the carried density.
+    """
+    h, w = before.shape
+    for y in prange(h):
+        for x in range(w):
+            sx = np.float32(x) + flow[y, x, 0]
+            sy = np.float32(y) + flow[y, x, 1]
+            nx = int(np.floor(sx + np.float32(0.5)))
+            ny = int(np.floor(sy + np.float32(0.5)))
+            prior[y, x] = -1
+            labels[y, x] = -1
+            density[y, x] = np.float32(0.0)
+            if nx < 0 or ny < 0 or nx >= w or ny >= h:
+                continue
+            prior[y, x] = before[ny, nx]
+            density[y, x] = density_before[ny, nx]
+            x0 = min(max(int(np.floor(sx)), 0), w - 1)
+            y0 = min(max(int(np.floor(sy)), 0), h - 1)
+            x1 = min(x0 + 1, w - 1)
+            y1 = min(y0 + 1, h - 1)
+            fx = min(max(sx - np.float32(x0), np.float32(0.0)), np.float32(1.0))
+            fy = min(max(sy - np.float32(y0), np.float32(0.0)), np.float32(1.0))
+            gap = np.float32(0.0)
+            for k in range(3):
+                top = planes_before[k, y0, x0] * (np.float32(1.0) - fx) + (
+                    planes_before[k, y0, x1] * fx
+                )
+                low = planes_before[k, y1, x0] * (np.float32(1.0) - fx) + (
+                    planes_before[k, y1, x1] * fx
+                )
+                d = top * (np.float32(1.0) - fy) + low * fy - planes[k, y, x]
+                gap += d * d
+            if gap <= tolerance_sq:
+                labels[y, x] = prior[y, x]
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
+    """Decide pixels on the boundary of segments afresh: the neighbour segment with most weight.
+
+    A pixel with a neighbour of another label goes to that of the labels next to it which gathers
+    the largest sum of kernel weights, exp(-32·scale·|Δcolour|²) within `reach` pixels; its
+    carried label has a head start of `stay`. Reads labels, writes out: all pixels at once.
+    """
+    h, w = labels.shape
+    for y in prange(h):
+        names = np.empty(5, np.int32)
+        sums = np.empty(5, np.float32)
+        for x in range(w):
+            own = labels[y, x]
+            out[y, x] = own
+            if own < 0:
+                continue
+            n = 1
+            names[0] = own
+            for step in range(4):
+                v = y + (step == 0) - (step == 1)
+                u = x + (step == 2) - (step == 3)
+                if v < 0 or u < 0 or v >= h or u >= w or labels[v, u] < 0:
+                    continue
+                known = False
+                for k in range(n):
+                    known = known or names[k] == labels[v, u]
+                if not known:
+                    names[n] = labels[v, u]
+                    n += 1
+            if n == 1:
+                continue
+            for k in range(n):
+                sums[k] = stay if names[k] == prior[y, x] else np.float32(0.0)
+            for v in range(max(y - reach, 0), min(y + reach + 1, h)):
+                for u in range(max(x - reach, 0), min(x + reach + 1, w)):
+                    name = labels[v, u]
+                    if name < 0 or (v == y and u == x):
+                        continue
+                    for k in range(n):
+                        if names[k] == name:
+                            dl = planes[0, v, u] - planes[0, y, x]
+                            da = planes[1, v, u] - planes[1, y, x]
+                            db = planes[2, v, u] - planes[2, y, x]
+                            s = (dl * dl + da * da + db * db) * colour_scale
+                            s = min(s, np.float32(1.0))
+                            p = np.float32(1.0) - s + np.float32(0.5) * s * s
+                            p = p * p
+                            p = p * p
+                            p = p * p
+                            p = p * p
+                            sums[k] += p * p
+            best = 0
+            for k in range(1, n):
+                if sums[k] > sums[best]:
+                    best = k
+            out[y, x] = names[best]
+
+
+@njit(cache=True, error_model="numpy")
+def anchor_segments(labels, anchors, owner):
+    """Name each segment's cluster by its first pixel; others own themselves.
+
+    labels (h, w); writes anchors (k,) int32, -1 for a segment without a pixel, and owner (h, w).
+    """
+    h, w = labels.shape
+    anchors[:] = -1
+    for y in range(h):
+        for x in range(w):
+            p = np.int32(y * w + x)
+            label = labels[y, x]
+            if label < 0:
+                owner[y, x] = p
+                continue
+            if anchors[label] < 0:
+                anchors[label] = p
+            owner[y, x] = anchors[label]
+
+
+@njit(cache=True, error_model="numpy")
+def survey_leaves(leaves, labels, prior, old, home):
+    """Tell of each connected region whether it holds carried pixels, and where it came from.
+
+    leaves (h, w): regions; labels, prior (h, w) as carried. old[r] becomes the label most of its
+    carried pixels bear if there are any, else -1; home[r] the label that was predicted for
+    most of it (Boyer-Moore vote: exact for a majority), else -1.
+    """
+    h, w = leaves.shape
+    k = old.size
+    old[:] = -1
+    home[:] = -1
+    lead_old = np.zeros(k, np.int32)
+    lead_home = np.zeros(k, np.int32)
+    for y in range(h):
+        for x in range(w):
+            r = leaves[y, x]
+            label = labels[y, x]
+            if label >= 0:
+                if lead_old[r] == 0:
+                    old[r] = label
+                    lead_old[r] = 1
+                elif old[r] == label:
+                    lead_old[r] += 1
+                else:
+                    lead_old[r] -= 1
+            label = prior[y, x]
+            if lead_home[r] == 0:
+                home[r] = label
+                lead_home[r] = 1
+            elif home[r] == label:
+                lead_home[r] += 1
+            else:
+                lead_home[r] -= 1
+
+
+@njit(cache=True, error_model="numpy")
+def measure_segments(labels, flow, area, bbox, motion):
+    """Area (k,) int64, box (k, 4) int32 x0 y0 x1 y1 and mean motion (k, 2) float64 of segments.
+
+    flow (h, w, 2) points to where pixels came from; motion points to where they went.
+    """
+    h, w = labels.shape
+    area[:] = 0
+    motion[:] = 0.0
+    for i in range(area.size):
+        bbox[i, 0] = w
+        bbox[i, 1] = h
+        bbox[i, 2] = 0
+        bbox[i, 3] = 0
+    for y in range(h):
+        for x in range(w):
+            i = labels[y, x]
+            area[i] += 1
+            bbox[i, 0] = min(bbox[i, 0], x)
+            bbox[i, 1] = min(bbox[i, 1], y)
+            bbox[i, 2] = max(bbox[i, 2], x + 1)
+            bbox[i, 3] = max(bbox[i, 3], y + 1)
+            motion[i, 0] -= flow[y, x, 0]
+            motion[i, 1] -= flow[y, x, 1]
+    for i in range(area.size):
+        if area[i] > 0:
+            motion[i, 0] /= area[i]
+            motion[i, 1] /= area[i]
