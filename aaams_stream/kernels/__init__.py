@@ -2,4 +2,64 @@
 
 A kernel calls only kernels of its own file: numba's cache does not notice an edit to a callee
 that lives elsewhere, and would run stale code.
+
+This file settles where compiled code is kept, before the first kernel is defined.
 """
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from typing import Any
+
+import numba
+
+
+def is_compiled(kernel: Any) -> bool:
+    """Return whether the first call will find compiled code for this machine.
+
+    Reads numba's own index beside the cached code; where numba changes its inside, the answer is
+    yes, so that nobody is told to wait for nothing.
+    """
+    try:
+        if kernel.signatures:
+            return True
+        machine = kernel.targetctx.codegen().magic_tuple()
+        index = kernel._cache._cache_file._load_index()
+        return any(key[1] == machine for key in index)
+    except Exception:
+        return True
+
+
+def _settle_cache() -> None:
+    """Point numba at a private temporary folder if it finds no place of its own to write to.
+
+    It tries the package's folder, then the user's cache folder; where both are read-only, as in
+    some containers, every `njit(cache=True)` would raise.
+    """
+    try:
+        numba.njit(cache=True)(_probe)
+    except RuntimeError:
+        numba.config.CACHE_DIR = _private_folder()  # type: ignore[attr-defined]
+
+
+def _probe() -> None:
+    pass
+
+
+def _private_folder() -> str:
+    """Return a folder that only this user can write to: cached code is code that will run."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = os.path.join(tempfile.gettempdir(), f"aaams-stream-numba-{user}")
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        found = os.lstat(folder)
+        shared = hasattr(os, "getuid") and (found.st_uid != user or found.st_mode & 0o077)
+        if not stat.S_ISDIR(found.st_mode) or shared:
+            return tempfile.mkdtemp(prefix="aaams-stream-numba-")
+    return folder
+
+
+_settle_cache()

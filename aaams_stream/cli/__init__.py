@@ -1,0 +1,57 @@
+"""The command line: argparse, one room per subject, each command a few lines.
+
+A room `cli/<room>.py` offers `add_commands(subparsers)`, and `warm_kernels()` where it has kernels
+to compile ahead. Rooms import at their top only what is cheap, because `--help` loads them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from aaams_stream import __version__
+from aaams_stream.errors import AaamsError
+
+ROOMS = ("image",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; exit 2 on a problem the user can fix, 130 when interrupted."""
+    args = build_parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+    except AaamsError as error:  # anything else is a bug and keeps its traceback
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser with the commands of every room; `args.run(args)` gives the exit code."""
+    parser = _Parser(
+        prog="aaams-stream",
+        description="Segment images and video by anisotropic agglomerative adaptive mean shift.",
+    )
+    parser.add_argument("--version", action="version", version=f"aaams-stream {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for room in rooms():
+        room.add_commands(commands)
+    return parser
+
+
+def rooms() -> list[Any]:
+    """Return the modules of all rooms."""
+    return [importlib.import_module(f"{__name__}.{name}") for name in ROOMS]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argparse with our one-line errors."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message} (see {self.prog} --help)\n")

@@ -1,0 +1,179 @@
+"""Commands for one image: `image`, and `warmup`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aaams_stream.cli import options
+from aaams_stream.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aaams_stream.image import ImageSegmentation
+
+DEMO = "demo"
+
+
+def add_commands(commands: Any) -> None:
+    """Add `image` and `warmup` to the parser."""
+    image = commands.add_parser(
+        "image",
+        help="segment one image",
+        description="Segment one image and write its labels, dense from 0.",
+    )
+    image.add_argument(
+        "input", metavar="INPUT", help="an image file, or `demo`: a scene drawn on the spot"
+    )
+    image.add_argument(
+        "-o",
+        "--output",
+        metavar="LABELS",
+        required=True,
+        help="labels to write: .png (16-bit grey levels) or .npy (uint32)",
+    )
+    image.add_argument(
+        "--segments",
+        metavar="N",
+        type=int,
+        help="cut the merge tree at N segments instead of at the level of the settings",
+    )
+    image.add_argument("--overlay", metavar="PNG", help="draw the boundaries over the image")
+    image.add_argument(
+        "--plot",
+        metavar="PNG",
+        help="draw modes and bandwidths over the colours, and beside it NAME-history: how the "
+        "iterations converged; needs the extra `plot`",
+    )
+    options.add_settings(image)
+    options.add_reporting(image)
+    image.set_defaults(run=run_image)
+
+    warmup = commands.add_parser(
+        "warmup",
+        help="compile the kernels ahead of time",
+        description="Compile every kernel, so that later runs start at once.",
+    )
+    warmup.set_defaults(run=run_warmup)
+
+
+def run_image(args: argparse.Namespace) -> int:
+    """Segment one image; write labels and whatever else was asked for, all or nothing."""
+    params = options.read_settings(args)
+    if args.segments is not None and args.segments < 1:
+        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    from aaams_stream import features, pictures
+
+    outputs = _check_outputs(args)
+    if args.input == DEMO:
+        from aaams_stream.demo import draw_scene
+
+        image: Any = draw_scene()
+    else:
+        image = pictures.read_image(args.input)
+    options.say_if_cold(args.quiet)
+    from aaams_stream.image import segment_image
+
+    start = time.perf_counter()
+    result = segment_image(image, params, segments=args.segments)
+    seconds = time.perf_counter() - start
+    rgb = features.as_rgb(image)
+    files = {outputs["labels"]: pictures.encode_labels(outputs["labels"], result.labels)}
+    if "overlay" in outputs:
+        drawn = pictures.draw_boundaries(rgb, result.labels)
+        files[outputs["overlay"]] = pictures.encode_image(outputs["overlay"], drawn)
+    if "plot" in outputs:
+        files |= _draw_plots(rgb, result, outputs["plot"], outputs["history"])
+    pictures.write_files(files)
+    if args.json:
+        report = {"labels": result.count, "iterations": result.n_iter, "seconds": round(seconds, 3)}
+        print(json.dumps(report))
+    elif not args.quiet:
+        print(
+            f"{outputs['labels']}: {result.count} segments, {result.n_iter} iterations, "
+            f"{seconds:.2f} s"
+        )
+    return 0
+
+
+def run_warmup(args: argparse.Namespace) -> int:
+    """Compile the kernels of every room and say how long it took."""
+    from aaams_stream.cli import rooms
+
+    start = time.perf_counter()
+    for room in rooms():
+        if hasattr(room, "warm_kernels"):
+            room.warm_kernels()
+    print(f"kernels are ready ({time.perf_counter() - start:.1f} s)")
+    return 0
+
+
+def warm_kernels() -> None:
+    """Run images, points and metrics once on next to nothing."""
+    import numpy as np
+
+    from aaams_stream import metrics
+    from aaams_stream.demo import draw_scene
+    from aaams_stream.image import segment_image
+    from aaams_stream.points import AAAMS
+
+    labels = segment_image(draw_scene(24, 36)).labels
+    metrics.score_image(labels, labels)
+    points = np.repeat(np.arange(12.0).reshape(6, 2), 4, axis=0)
+    AAAMS(1.0, 1.0).fit(points)
+
+
+def _check_outputs(args: argparse.Namespace) -> dict[str, Path]:
+    """Return where to write labels, overlay, plot and history, as far as they are wanted."""
+    from aaams_stream import pictures
+
+    outputs = {"labels": pictures.check_output(args.output, pictures.LABEL_SUFFIXES)}
+    if args.overlay is not None:
+        outputs["overlay"] = pictures.check_output(args.overlay, pictures.PICTURE_SUFFIXES)
+    if args.plot is not None:
+        plot = pictures.check_output(args.plot, (".png", ".svg", ".pdf"))
+        outputs["plot"] = plot
+        outputs["history"] = plot.with_name(f"{plot.stem}-history{plot.suffix}")
+    taken = {} if args.input == DEMO else {Path(args.input).resolve(): "the input"}
+    for name, path in outputs.items():
+        if path.resolve() in taken:
+            raise ConfigError(f"{path}: would overwrite {taken[path.resolve()]}; use another name")
+        taken[path.resolve()] = f"the {name}"
+    return outputs
+
+
+def _draw_plots(
+    rgb: Any, result: ImageSegmentation, modes_path: Path, history_path: Path
+) -> dict[Path, bytes]:
+    """Return the picture of modes and that of convergence as files."""
+    import tempfile
+
+    import numpy as np
+
+    from aaams_stream import features, plot
+
+    h, w = result.labels.shape
+    colours = features.lab_planes(rgb)[:, :, :w].reshape(3, h * w).T
+    history = result.history
+    columns = {
+        "clusters": history.clusters,
+        "merges": history.merges,
+        "largest_shift": history.largest_shift,
+        "mean_shift": history.mean_shift,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        drafts = {path: Path(folder) / path.name for path in (modes_path, history_path)}
+        plot.plot_modes(
+            colours,
+            result.labels.ravel(),
+            result.modes[:, :3],
+            result.bandwidths[:, :3, :3],
+            drafts[modes_path],
+            colours=rgb.reshape(h * w, 3) / np.iinfo(rgb.dtype).max,
+            axis_names=("L*", "a*", "b*"),
+            title=f"{result.count} segments: modes and 1-sigma bandwidths in L*a*b*",
+        )
+        plot.plot_history(columns, drafts[history_path])
+        return {path: draft.read_bytes() for path, draft in drafts.items()}
