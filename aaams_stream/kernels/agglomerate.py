@@ -67,9 +67,10 @@ def find(parent, c):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def same_mode(u, m, y, bearing, colour_weight, space_weight):
-    """Merge check: are `u` moving by `m` and the point `y` moving by `bearing` closing in, and
-    heading the same way? Each domain scaled by its base bandwidth. Not strict: on flat ground
-    nothing moves, and what does not move belongs together.
+    """Merge check: `u` moving by `m` and `y` moving by `bearing` close in and head the same way.
+
+    Each domain is scaled by its base bandwidth. Not strict: on flat ground nothing moves, and
+    what does not move belongs together.
     """
     along = np.float32(0.0)
     closing = np.float32(0.0)
@@ -274,7 +275,7 @@ def merge_first(
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def any_near(flat, plane, at, chunks, place, epsilon_sq):
-    """Is a pixel within ε of the colour of `place` in the lanes that begin at `at`?"""
+    """Tell whether a pixel of the lanes that begin at `at` has a colour within ε of `place`."""
     ul = place[0]
     ua = place[1]
     ub = place[2]
