@@ -1,0 +1,68 @@
+"""Draw the pictures of the README from a scene the package draws itself.
+
+    python docs/draw_pictures.py
+
+Needs the extra `plot`. Writes segmentation.png and modes.png beside this file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from aaams_stream import AAAMS, pictures, segment_image
+from aaams_stream.demo import draw_scene
+from aaams_stream.plot import plot_modes
+
+FOLDER = Path(__file__).resolve().parent
+GAP = 8  # white pixels between panels
+
+
+def mean_colours(rgb: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the picture in which every segment has its mean colour."""
+    flat = labels.ravel()
+    size = np.bincount(flat)
+    means = [np.bincount(flat, rgb[..., k].ravel()) / size for k in range(3)]
+    return np.rint(np.stack(means, axis=1)).astype(np.uint8)[labels]
+
+
+def draw_segmentation() -> None:
+    """Draw the scene, a fine cut of its merge tree, and the segments at the default level."""
+    rgb = draw_scene(256, 384)
+    result = segment_image(rgb)
+    panels = [rgb]
+    fine = result.tree.cut(level=0.2)
+    for labels in (fine, result.labels):
+        panels.append(pictures.draw_boundaries(mean_colours(rgb, labels), labels))
+    gap = np.full((rgb.shape[0], GAP, 3), 255, np.uint8)
+    row = np.concatenate([panels[0], gap, panels[1], gap, panels[2]], axis=1)
+    path = FOLDER / "segmentation.png"
+    cv2.imwrite(str(path), row[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 9])
+    print(f"{path.name}: {fine.max() + 1} and {result.count} segments, {_kilobytes(path)} kB")
+
+
+def draw_modes() -> None:
+    """Draw three long, thin clouds of points with the modes and bandwidths found in them."""
+    rng = np.random.default_rng(1)
+    clouds = []
+    for centre, angle in (((0, 0), 0.3), ((2, 7), -0.2), ((13, 4), 1.4)):
+        along, across = rng.normal(size=(2, 400)) * [[2.6], [0.45]]
+        c, s = np.cos(angle), np.sin(angle)
+        turned = np.stack([c * along - s * across, s * along + c * across], axis=1)
+        clouds.append(np.array(centre) + turned)
+    points = np.concatenate(clouds)
+    model = AAAMS(bandwidth=1.0, epsilon=1.5, n_clusters=3).fit(points)
+    path = FOLDER / "modes.png"
+    plot_modes(points, model.labels_, model.modes_, model.bandwidths_, path)
+    print(f"{path.name}: {len(model.modes_)} modes, {_kilobytes(path)} kB")
+
+
+def _kilobytes(path: Path) -> int:
+    return path.stat().st_size // 1000
+
+
+if __name__ == "__main__":
+    draw_segmentation()
+    draw_modes()
