@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from aaams_stream import AAAMS, pictures, segment_image
-from aaams_stream.demo import draw_scene
+from aaams_stream.scene import draw_scene
 from aaams_stream.plot import plot_modes
 
 FOLDER = Path(__file__).resolve().parent

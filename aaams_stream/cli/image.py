@@ -68,7 +68,7 @@ def run_image(args: argparse.Namespace) -> int:
 
     outputs = _check_outputs(args)
     if args.input == DEMO:
-        from aaams_stream.demo import draw_scene
+        from aaams_stream.scene import draw_scene
 
         image: Any = draw_scene()
     else:
@@ -115,7 +115,7 @@ def warm_kernels() -> None:
     import numpy as np
 
     from aaams_stream import metrics
-    from aaams_stream.demo import draw_scene
+    from aaams_stream.scene import draw_scene
     from aaams_stream.image import segment_image
     from aaams_stream.points import AAAMS
 
