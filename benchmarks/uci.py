@@ -12,10 +12,10 @@ The two constants, 3 and .4, were fixed once and looking at the scores of all th
 figures are a fit of two numbers to three sets, not a prediction. PRI of Seeds / Yeast / Letter for
 other choices: ratio 2.5 .891 / .720 / -, ratio 2 .846 / .721 / -; share .33 .901 / .691 / .854,
 share .5 .901 / .745 / .926. With many classes PRI rewards clusters of even size for themselves
-(an even random split has .926 on Letter and .723 on Yeast), so a larger share raises PRI while GCE and VoI get
-worse: read the three together. The paper switched all post-processing off; on these sparse sets
-our Alg. 1 alone counts every straggler as a cluster (--min-share 0 --start 3: Seeds .701, Yeast
-.257), so small clusters are absorbed here.
+(an even random split has .926 on Letter and .723 on Yeast), so a larger share raises PRI while
+GCE and VoI get worse: read the three together. The paper switched all post-processing off; on
+these sparse sets our Alg. 1 alone counts every straggler as a cluster (--min-share 0 --start 3:
+Seeds .701, Yeast .257), so small clusters are absorbed here.
 
 Prints a table; writes report.md and pictures to benchmarks/reports/uci.
 """

@@ -150,17 +150,24 @@ def solve_spd(matrix, vector):
 
 @njit(cache=True, error_model="numpy")
 def full_shift(
-    points, weights, index, count, owner, centre, own, whitenings, log_dets, first, last, out
+    points, weights, index, count, owner, centre, whitenings, log_dets, first, last, out
 ):
     """Write the shift of Eq. full: every neighbour weighs with its own cluster's Σ_g and 1/c_g.
 
     index[:count] are the neighbours, owner (n,) the cluster of each point, log_dets (n,) the
-    logarithm of det Σ_g. 1/c_g is taken relative to the cluster `own`, which cancels.
+    logarithm of det Σ_g. Weights are taken relative to the largest, which cancels: far from
+    narrow clusters all of them could underflow.
     """
     dims = centre.shape[0]
     owners = np.empty(count, np.int64)
+    exponents = np.empty(count)
+    largest = -np.inf
     for j in range(count):
-        owners[j] = owner[index[j]]
+        g = owner[index[j]]
+        owners[j] = g
+        dist_sq = whitened_sq(whitenings[g], first, last, points[index[j]], centre)
+        exponents[j] = -0.5 * (dist_sq + log_dets[g])
+        largest = max(largest, exponents[j])
     ranks = np.argsort(owners, kind="mergesort")
     matrix = np.zeros((dims, dims))
     vector = np.zeros(dims)
@@ -170,21 +177,18 @@ def full_shift(
         j = ranks[k]
         g = owners[j]
         i = index[j]
-        weight = weights[i] * np.exp(
-            -0.5 * whitened_sq(whitenings[g], first, last, points[i], centre)
-        )
+        weight = weights[i] * np.exp(exponents[j] - largest)
         mass += weight
         for a in range(dims):
             moment[a] += weight * (points[i, a] - centre[a])
         if k + 1 == count or owners[ranks[k + 1]] != g:
-            scale = np.exp(0.5 * (log_dets[own] - log_dets[g]))
             for a in range(dims):
                 for b in range(first[a], last[a]):
                     precision = np.float64(0.0)
                     for c in range(first[a], last[a]):
                         precision += whitenings[g, c, a] * whitenings[g, c, b]
-                    matrix[a, b] += scale * mass * precision
-                    vector[a] += scale * precision * moment[b]
+                    matrix[a, b] += mass * precision
+                    vector[a] += precision * moment[b]
             mass = np.float64(0.0)
             for a in range(dims):
                 moment[a] = 0.0
@@ -286,7 +290,7 @@ def shift_block(
             out_shift[r, a] = moment[a] / mass if mass > 0.0 else 0.0
         if all_sure and count > 0:
             full_shift(
-                points, weights, index, count, owner, centre, u, whitenings, log_dets,
+                points, weights, index, count, owner, centre, whitenings, log_dets,
                 first, last, out_shift[r],
             )  # fmt: skip
         out_nearest[r] = find_nearest(
