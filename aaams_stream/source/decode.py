@@ -1,0 +1,275 @@
+"""Pictures out of anything FFmpeg opens: files, addresses, cameras, pipes."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, BinaryIO
+
+import av
+from av.filter import Graph
+from av.video.stream import VideoStream
+
+from aaams_stream.errors import SourceError
+from aaams_stream.source.pixels import Orientation, Picture
+
+DEFAULT_RATE = Fraction(25)
+_SEEK_MARGIN = Fraction(2)  # seconds before the wanted time, so that the decoder has settled
+_MAX_DEMUX_ERRORS = 16  # in a row, before the rest of a file is given up
+_POLL = 0.2  # seconds between looks at the stop sign while a pipe is silent
+
+
+class Pipe:
+    """A stream of bytes whose reader can be told to stop while the writer is silent."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._fd = stream.fileno()
+        self.stopped = False
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes, or nothing at the end or after a stop."""
+        while not self.stopped:
+            if select.select([self._fd], [], [], _POLL)[0]:
+                return os.read(self._fd, size)
+        return b""
+
+
+class Reel:
+    """One opened container: its best video stream, decoded in presentation order.
+
+    Times are the stream's own, exact; where a frame has none, the one before plus one frame at
+    the nominal rate. Times that run backwards are handed on as they are, and so is the order.
+
+    After a packet that does not decode, the decoder starts afresh at the next keyframe: what lies
+    between was predicted from what is lost. `damage` then says what happened.
+    """
+
+    def __init__(
+        self,
+        target: str | Pipe,
+        name: str,
+        *,
+        container_format: str | None = None,
+        options: dict[str, str] | None = None,
+        timeout: tuple[float, float] | None = None,
+        from_zero: bool = False,
+    ) -> None:
+        self.name = name
+        self.damage: str | None = None
+        self._target = target
+        self._open_arguments: dict[str, Any] = {
+            "format": container_format,
+            "options": options or {},
+            "timeout": timeout,
+            "metadata_errors": "replace",
+        }
+        self._from_zero = from_zero
+        self._open()
+        stream = self._stream
+        rate = stream.average_rate or stream.guessed_rate or stream.base_rate
+        self.rate = _fraction(rate) or DEFAULT_RATE
+        self._nominal = _fraction(stream.guessed_rate) or self.rate
+        self.time_base = _fraction(stream.time_base) or 1 / self.rate
+        self.duration = self._duration()
+        self.frame_count = stream.frames or (
+            round(self.duration * self.rate) if self.duration else None
+        )
+
+    def _open(self) -> None:
+        try:
+            self._container = av.open(self._target, **self._open_arguments)
+        except av.error.InvalidDataError as error:
+            raise SourceError(
+                f"{self.name}: not a video, or of a kind FFmpeg does not know; check it with a "
+                "player"
+            ) from error
+        except (av.error.FFmpegError, OSError) as error:
+            raise SourceError(f"{self.name}: cannot be opened ({_reason(error)})") from error
+        stream = self._container.streams.best("video")
+        if stream is None or stream.disposition & av.stream.Disposition.attached_pic:
+            self._container.close()
+            raise SourceError(f"{self.name}: has no video stream; give a file with pictures in it")
+        self._stream = stream
+
+    def _duration(self) -> Fraction | None:
+        if self._stream.duration:
+            return Fraction(self._stream.duration) * self.time_base
+        if self._container.duration and self._container.duration > 0:
+            return Fraction(self._container.duration, av.time_base)
+        return None
+
+    @property
+    def seekable(self) -> bool:
+        """Whether `pictures` can begin later than at the beginning."""
+        return bool(self.duration) and not isinstance(self._target, Pipe) and not self._from_zero
+
+    def pictures(self, start: Fraction | None = None) -> Iterator[Picture]:
+        """Yield every picture that decodes.
+
+        With `start` (a stream time in seconds; the reel must be seekable), pictures before it may
+        be left out; those from it on are the same as without.
+        """
+        if start is not None and not self._seek_before(start):
+            self.close()
+            self._open()
+        deinterlacer = Deinterlacer()
+        for picture in self._decoded():
+            yield from deinterlacer.push(picture)
+        yield from deinterlacer.flush()
+
+    def _seek_before(self, start: Fraction) -> bool:
+        """Go to a keyframe before `start`; False when the container cannot be trusted to."""
+        goal = start - _SEEK_MARGIN
+        ticks = int(goal / self.time_base)
+        try:
+            self._container.seek(ticks, stream=self._stream)
+            frame = next(self._container.decode(self._stream))
+            if frame.pts is None or frame.pts * self.time_base > goal:
+                return False
+            self._container.seek(ticks, stream=self._stream)  # the look consumed packets
+        except (av.error.FFmpegError, StopIteration):
+            return False
+        return True
+
+    def _decoded(self) -> Iterator[Picture]:
+        previous: Fraction | None = None
+        offset = Fraction(0)
+        for frame in self._frames():
+            if frame.pts is not None:
+                time = frame.pts * (_fraction(frame.time_base) or self.time_base)
+            else:
+                time = Fraction(0) if previous is None else previous + 1 / self._nominal
+            if previous is None and self._from_zero:
+                offset = time
+            previous = time
+            aspect = self._stream.sample_aspect_ratio
+            yield Picture(time - offset, frame, Orientation.of(frame), _fraction(aspect))
+
+    def _frames(self) -> Iterator[av.VideoFrame]:
+        lost = corrupt = 0
+        waiting = False  # for a keyframe, after an error
+        for packet in self._packets():
+            if waiting and not packet.is_keyframe:
+                lost += packet.size > 0
+                continue
+            waiting = False
+            try:
+                frames = packet.decode()
+            except av.error.FFmpegError:
+                lost += 1
+                waiting = True
+                self._stream.codec_context.flush_buffers()
+                self.damage = _damage(lost, corrupt)
+                continue
+            for frame in frames:
+                corrupt += bool(frame.is_corrupt)
+                yield frame
+            if lost or corrupt:
+                self.damage = _damage(lost, corrupt)
+        if lost or corrupt:
+            self.damage = _damage(lost, corrupt)
+
+    def _packets(self) -> Iterator[av.Packet[VideoStream]]:
+        """Yield the stream's packets, trying again after errors of the container."""
+        failures = 0
+        while True:
+            try:
+                for packet in self._container.demux(self._stream):
+                    failures = 0
+                    yield packet
+                return
+            except av.error.FFmpegError as error:
+                failures += 1
+                self.damage = f"reading failed ({_reason(error)})"
+                if failures > _MAX_DEMUX_ERRORS or isinstance(error, OSError):
+                    return
+
+    def stop(self) -> None:
+        """Make a reader that waits for a silent pipe give up; safe from any thread."""
+        if isinstance(self._target, Pipe):
+            self._target.stopped = True
+
+    def close(self) -> None:
+        """Close the container."""
+        self._container.close()
+
+
+class Deinterlacer:
+    """Passes pictures on; those flagged as interlaced become whole frames, one for one."""
+
+    def __init__(self) -> None:
+        self._graph: Graph | None = None
+        self._shape: tuple[int, int, str] | None = None
+        self._inside: deque[Picture] = deque()
+
+    def push(self, picture: Picture) -> Iterator[Picture]:
+        """Take one picture; yield those that are ready, in order."""
+        frame = picture.frame
+        assert isinstance(frame, av.VideoFrame)
+        shape = (frame.width, frame.height, frame.format.name)
+        if self._graph is not None and shape != self._shape:
+            yield from self.flush()
+        if self._graph is None:
+            if not frame.interlaced_frame or min(shape[:2]) < 4:
+                yield picture
+                return
+            self._graph, self._shape = _bwdif(frame), shape
+        self._inside.append(picture)
+        self._graph.vpush(frame)
+        yield from self._ready()
+
+    def flush(self) -> Iterator[Picture]:
+        """Yield what is still inside."""
+        if self._graph is not None:
+            self._graph.vpush(None)
+            yield from self._ready()
+            self._graph = None
+        while self._inside:
+            yield self._inside.popleft()
+
+    def _ready(self) -> Iterator[Picture]:
+        assert self._graph is not None
+        while self._inside:
+            try:
+                frame = self._graph.vpull()
+            except (av.error.BlockingIOError, av.error.EOFError):
+                return
+            taken = self._inside.popleft()
+            yield Picture(taken.time, frame, taken.orientation, taken.aspect)
+
+
+def _bwdif(frame: av.VideoFrame) -> Graph:
+    graph = Graph()
+    entry = graph.add_buffer(
+        width=frame.width,
+        height=frame.height,
+        format=frame.format,
+        time_base=frame.time_base,
+    )
+    graph.link_nodes(
+        entry,
+        graph.add("bwdif", "mode=send_frame:parity=auto:deint=interlaced"),
+        graph.add("buffersink"),
+    ).configure()
+    return graph
+
+
+def _damage(lost: int, corrupt: int) -> str:
+    parts = []
+    if lost:
+        parts.append(f"{lost} {'packet' if lost == 1 else 'packets'} did not decode")
+    if corrupt:
+        parts.append(f"{corrupt} {'frame' if corrupt == 1 else 'frames'} decoded with errors")
+    return ", ".join(parts)
+
+
+def _fraction(value: Any) -> Fraction | None:
+    """Convert PyAV's rationals, whose type differs between versions; None stays None."""
+    return Fraction(value.numerator, value.denominator) if value else None
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
