@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.kernels import agglomerate, window
+from aaams_stream.kernels import agglomerate, regions, window
 from aaams_stream.params import Params
 
 FLOOR = 0.25  # ξ of Eq. 6 as a share of σ²
@@ -55,6 +55,7 @@ class Field:
     parent: NDArray[np.int32]  # (n,) union-find: itself while a cluster lives
     owner: NDArray[np.int32]  # (h, w) the cluster of each pixel
     count: NDArray[np.int32]  # (n,) members
+    unit: float = 1.0  # density of one unit of weight
     changed: NDArray[np.bool_] = field(init=False)  # (n,) bandwidth is out of date
     ripe: NDArray[np.uint8] = field(init=False)  # (h, w) cluster has a bandwidth of its own
 
@@ -138,7 +139,8 @@ def cluster_pixels(
         pixels.bearing,
         pixels.density,
     )
-    pixels.density /= pixels.density.max()
+    pixels.unit = 1.0 / float(pixels.density.max())
+    pixels.density *= np.float32(pixels.unit)
     window.seed_clusters(
         planes,
         pixels.bearing,
@@ -168,7 +170,7 @@ def cluster_pixels(
     alive = np.flatnonzero(pixels.parent == np.arange(n, dtype=np.int32)).astype(np.int32)
     pixels.shift[alive] = pixels.bearing[alive]
     pixels.precision[alive] = base_precision(params)
-    first = _history_row(n, merges, alive, alive, pixels.shift, (n, 0, 0))
+    first = history_row(n, merges, alive, alive, pixels.shift, (n, 0, 0))
     clock("merge")
     alive, history = climb(pixels, alive, alive, params, [first], clock)
     return pixels, alive, history
@@ -232,7 +234,7 @@ def climb(
         alive = alive[pixels.parent[alive] == alive]
         moving = moving[pixels.parent[moving] == moving]
         updates = np.bincount(kind, minlength=3)
-        rows.append(_history_row(moved, merges, alive, moving, pixels.shift, updates))
+        rows.append(history_row(moved, merges, alive, moving, pixels.shift, updates))
         clock("merge")
     return alive, History(*(np.array(column) for column in zip(*rows, strict=True)))
 
@@ -271,6 +273,62 @@ def merge_moved(pixels: Field, moving: NDArray[np.int32], scales: Scales) -> int
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The mode that each segment stands on; row i is segment i."""
+
+    location: NDArray[np.float32]  # (k, 5) L, a, b, x, y
+    precision: NDArray[np.float32]  # (k, 10) inverse bandwidth, as in kernels.window
+    moments: NDArray[np.float32]  # (k, 15) trajectory, as in kernels.window
+    density: NDArray[np.float32]  # (k,) ρ at the mode
+
+    def bandwidths(self) -> NDArray[np.float32]:
+        """Return Σ (k, 5, 5), block-diagonal over colour and space."""
+        full = np.zeros((len(self.precision), 5, 5))
+        full[:, :3, :3] = self.precision[:, [[0, 1, 2], [1, 3, 4], [2, 4, 5]]]
+        full[:, 3:, 3:] = self.precision[:, [[6, 7], [7, 8]]]
+        return np.linalg.inv(full).astype(np.float32)
+
+
+def nearest_pixels(
+    location: NDArray[np.float32], shape: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return row and column of the pixels on which clusters stand."""
+    row = np.clip(np.rint(location[:, 4]).astype(np.int64), 0, shape[0] - 1)
+    column = np.clip(np.rint(location[:, 3]).astype(np.int64), 0, shape[1] - 1)
+    return row, column
+
+
+def find_modes(
+    labels: NDArray[Any], pixels: Field, clusters: NDArray[np.int32], params: Params
+) -> Modes:
+    """Find the mode of each segment of labels (h, w) among the given clusters.
+
+    A segment may hold several clusters, and a piece of one. Its mode is the densest of those that
+    stand inside it; a piece cut off from its mode gets its densest pixel and the base bandwidth.
+    """
+    w = labels.shape[1]
+    densest = np.empty(int(labels.max()) + 1, np.int64)
+    regions.densest_pixels(labels, pixels.density, densest)
+    y, x = np.divmod(densest, w)
+    location = np.stack([*pixels.planes[:, y, x], x, y], axis=1).astype(np.float32)
+    location += pixels.bearing[densest]
+    density = pixels.density[y, x]
+    moments = np.zeros((len(densest), 15), np.float32)
+    moments[:, 0] = density
+    moments[:, 1:6] = location
+    precision = np.tile(base_precision(params), (len(densest), 1))
+
+    # Densest last, so that it is the one that stays.
+    order = clusters[np.argsort(pixels.rho[clusters], kind="stable")]
+    home = labels[nearest_pixels(pixels.location[order], labels.shape)]
+    location[home] = pixels.location[order]
+    precision[home] = pixels.precision[order]
+    moments[home] = pixels.moments[order]
+    density[home] = pixels.rho[order]
+    return Modes(location, precision, moments, density)
+
+
 def base_window(sigma2: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Half width of each row of the disc within the cutoff, and the weights of its pixels."""
     radius = int(_CUTOFF * math.sqrt(sigma2))
@@ -287,7 +345,7 @@ def base_precision(params: Params) -> NDArray[np.float32]:
     return np.array([c, 0, 0, c, 0, c, s, 0, s, c**1.5 * s], np.float32)
 
 
-def _history_row(
+def history_row(
     moved: int,
     merges: int,
     alive: NDArray[np.int32],

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 LANES = 16  # kernels read rows in chunks of this many pixels
 FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry weight
+_LEAST_FLOW = 32  # pixels: a smaller side has no room for the search pyramid
 _BACKDROP = 0.5  # transparent pixels are seen over mid-grey
 
 
@@ -68,3 +69,26 @@ def edge_strength(planes: NDArray[np.float32], width: int) -> NDArray[np.float32
             )
             total += slope * slope
     return np.sqrt(total, out=total)
+
+
+def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the brightness (h, w) in which motion is sought."""
+    return np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
+
+
+def flow_back(now: NDArray[np.uint8], before: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return (h, w, 2) float32: how far to go from each pixel to where it was in `before`.
+
+    Dense inverse search. It runs on one thread, because its result depends on how many there are.
+    Pictures too small for its patches do not move.
+    """
+    if min(now.shape) < _LEAST_FLOW:
+        return np.zeros((*now.shape, 2), np.float32)
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
+        flow = np.zeros((*now.shape, 2), np.float32)
+        return np.asarray(search.calc(now, before, flow), np.float32)
+    finally:
+        cv2.setNumThreads(threads)

@@ -11,16 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream import features
-from aaams_stream.climb import (
-    FLOOR,
-    Clock,
-    Field,
-    History,
-    base_precision,
-    cluster_pixels,
-)
+from aaams_stream.climb import FLOOR, Clock, History, cluster_pixels, find_modes
 from aaams_stream.hierarchy import MergeTree, build_tree, connect_regions
-from aaams_stream.kernels import regions
 from aaams_stream.params import Params, resolve
 
 
@@ -72,60 +64,18 @@ def segment_image(
         labels = tree.cut(level=params.post.threshold)
     else:
         labels = tree.cut(segments=segments)
-    modes, bandwidths, densities = describe_segments(labels, clusters, alive, params)
+    modes = find_modes(labels, clusters, alive, params)
     clock("post")
     return ImageSegmentation(
         labels,
-        modes,
-        bandwidths,
-        densities,
+        modes.location,
+        modes.bandwidths(),
+        modes.density,
         n_iter=len(history.merges),
         history=history,
         tree=tree,
         stats=stats,
     )
-
-
-def describe_segments(
-    labels: NDArray[np.uint32],
-    clusters: Field,
-    alive: NDArray[np.int32],
-    params: Params,
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """Return mode (k, 5), bandwidth (k, 5, 5) and density (k,) of each segment.
-
-    A segment may hold several clusters, and a piece of one. Its mode is the densest of those that
-    stand inside it; a piece cut off from its mode gets its densest pixel and the base bandwidth.
-    """
-    h, w = labels.shape
-    densest = np.empty(int(labels.max()) + 1, np.int64)
-    regions.densest_pixels(labels, clusters.density, densest)
-    y, x = np.divmod(densest, w)
-    modes = clusters.bearing[densest]
-    modes[:, :3] += clusters.planes[:, y, x].T
-    modes[:, 3] += x
-    modes[:, 4] += y
-    densities = clusters.density[y, x]
-    precisions = np.tile(base_precision(params), (len(densest), 1))
-
-    # Densest last, so that it is the one that stays.
-    order = alive[np.argsort(clusters.rho[alive], kind="stable")]
-    places = clusters.location[order]
-    column = np.clip(np.rint(places[:, 3]).astype(np.int64), 0, w - 1)
-    row = np.clip(np.rint(places[:, 4]).astype(np.int64), 0, h - 1)
-    home = labels[row, column]
-    modes[home] = places
-    densities[home] = clusters.rho[order]
-    precisions[home] = clusters.precision[order]
-    return modes, bandwidths_of(precisions), densities
-
-
-def bandwidths_of(precisions: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Invert rows of kernels.window's precisions into block-diagonal Σ (k, 5, 5)."""
-    full = np.zeros((len(precisions), 5, 5))
-    full[:, :3, :3] = precisions[:, [[0, 1, 2], [1, 3, 4], [2, 4, 5]]]
-    full[:, 3:, 3:] = precisions[:, [[6, 7], [7, 8]]]
-    return np.linalg.inv(full).astype(np.float32)
 
 
 def stopwatch(seconds: dict[str, float]) -> Clock:

@@ -101,13 +101,39 @@ class PostParams:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamParams:
+    """How identities are carried from frame to frame.
+
+    segments: how many segments a frame should have, roughly; 0 cuts at `post.level` instead.
+    tolerance2: the squared colour distance up to which a pixel is the one it was before.
+    refresh: in so many frames every segment is decided afresh once.
+    """
+
+    segments: int = 250
+    tolerance2: float = 9.0
+    refresh: int = 32
+
+    def check(self, table: str) -> None:
+        """Raise a ConfigError that names `table` where a value is out of range."""
+        _require(self.segments >= 0, f"{table}.segments", ">= 0", self.segments)
+        _require(self.tolerance2 >= 0, f"{table}.tolerance2", ">= 0", self.tolerance2)
+        _require(self.refresh >= 1, f"{table}.refresh", ">= 1", self.refresh)
+
+
+@dataclass(frozen=True, slots=True)
 class Params:
-    """All settings of a segmentation, one table per room."""
+    """All settings of a segmentation, one table per room.
+
+    In time, sigma2 tells how fast trajectories fade and epsilon2 for how long a lost identity may
+    come back; both in squared frames.
+    """
 
     colour: DomainParams = field(default_factory=lambda: DomainParams(20.0, 4.0))
     space: DomainParams = field(default_factory=lambda: DomainParams(16.0, 16.0))
+    time: DomainParams = field(default_factory=lambda: DomainParams(16.0, 900.0))
     core: CoreParams = field(default_factory=CoreParams)
     post: PostParams = field(default_factory=PostParams)
+    stream: StreamParams = field(default_factory=StreamParams)
 
     def __post_init__(self) -> None:
         for table in dataclasses.fields(self):

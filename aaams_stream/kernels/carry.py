@@ -169,14 +169,74 @@ def survey_leaves(leaves, labels, prior, old, home):
 
 
 @njit(cache=True, error_model="numpy")
-def measure_segments(labels, flow, area, bbox, motion):
-    """Area (k,) int64, box (k, 4) int32 x0 y0 x1 y1 and mean motion (k, 2) float64 of segments.
+def count_overlaps(pieces, prior, labels, capacity):
+    """Count pixels that pieces of this frame share with carried segments.
 
-    flow (h, w, 2) points to where pixels came from; motion points to where they went.
+    pieces, prior, labels (h, w); prior may be -1. capacity: a power of two, more than twice the
+    number of pairs. Returns piece, label (m,) int32, overlap (m,) int64: pixels for which the
+    label was predicted, and kept (m,) int64: those that also bear it; in raster order.
     """
+    h, w = pieces.shape
+    mask = capacity - 1
+    slots = np.full(capacity, -1, np.int32)
+    piece = np.empty(capacity // 2, np.int32)
+    label = np.empty(capacity // 2, np.int32)
+    overlap = np.zeros(capacity // 2, np.int64)
+    kept = np.zeros(capacity // 2, np.int64)
+    n = 0
+    for y in range(h):
+        last_a = np.int32(-1)
+        last_b = np.int32(-1)
+        e = 0
+        for x in range(w):
+            a = pieces[y, x]
+            # a vote may have moved a boundary pixel to a segment other than the predicted one
+            b = labels[y, x] if labels[y, x] >= 0 else prior[y, x]
+            if b < 0:
+                continue
+            if a != last_a or b != last_b:
+                slot = (np.int64(a) * 73856093 ^ np.int64(b) * 19349663) & mask
+                while slots[slot] >= 0 and (piece[slots[slot]] != a or label[slots[slot]] != b):
+                    slot = (slot + 1) & mask
+                if slots[slot] < 0:
+                    if n >= capacity // 2:
+                        return piece[:0], label[:0], overlap[:0], kept[:0]
+                    slots[slot] = n
+                    piece[n] = a
+                    label[n] = b
+                    n += 1
+                e = slots[slot]
+                last_a = a
+                last_b = b
+            overlap[e] += 1
+            kept[e] += labels[y, x] >= 0
+    return piece[:n].copy(), label[:n].copy(), overlap[:n].copy(), kept[:n].copy()
+
+
+@njit(cache=True, error_model="numpy")
+def mean_motion(labels, flow, motion):
+    """Mean motion (k, 2) float64 of the pixels of each label; flow points back in time."""
+    h, w = labels.shape
+    area = np.zeros(motion.shape[0], np.int64)
+    motion[:] = 0.0
+    for y in range(h):
+        for x in range(w):
+            i = labels[y, x]
+            if i >= 0:
+                area[i] += 1
+                motion[i, 0] -= flow[y, x, 0]
+                motion[i, 1] -= flow[y, x, 1]
+    for i in range(area.size):
+        if area[i] > 0:
+            motion[i, 0] /= area[i]
+            motion[i, 1] /= area[i]
+
+
+@njit(cache=True, error_model="numpy")
+def measure_boxes(labels, area, bbox):
+    """Area (k,) and box (k, 4) x0, y0, x1, y1 of each segment."""
     h, w = labels.shape
     area[:] = 0
-    motion[:] = 0.0
     for i in range(area.size):
         bbox[i, 0] = w
         bbox[i, 1] = h
@@ -190,9 +250,3 @@ def measure_segments(labels, flow, area, bbox, motion):
             bbox[i, 1] = min(bbox[i, 1], y)
             bbox[i, 2] = max(bbox[i, 2], x + 1)
             bbox[i, 3] = max(bbox[i, 3], y + 1)
-            motion[i, 0] -= flow[y, x, 0]
-            motion[i, 1] -= flow[y, x, 1]
-    for i in range(area.size):
-        if area[i] > 0:
-            motion[i, 0] /= area[i]
-            motion[i, 1] /= area[i]

@@ -1,0 +1,224 @@
+"""Identities over time: who goes on, who is born, who is gone, and how it happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.climb import Modes
+from aaams_stream.kernels import carry
+from aaams_stream.model import EVENT_DTYPE, EventKind
+from aaams_stream.params import Params
+
+_SHARE = 0.5  # of its pixels: what makes one segment the heir of another
+_MOST_LOST = 512  # lost identities remembered at a time
+_RETURN_COLOUR = 3.0  # σ: how far the colour of a returning segment may lie off
+_RETURN_AREA = 3.0  # how many times larger or smaller it may be
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Segments of the last frame; row i is label i."""
+
+    ids: NDArray[np.uint32]  # (k,) unique, ascending, never reused
+    born: NDArray[np.int64]  # (k,) frame of the first appearance
+    area: NDArray[np.int64]  # (k,)
+    location: NDArray[np.float32]  # (k, 5) mode: L, a, b, x, y
+    precision: NDArray[np.float32]  # (k, 10) as in kernels.window
+    moments: NDArray[np.float32]  # (k, 15)
+    density: NDArray[np.float32]  # (k,)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Identities that may come back after an occlusion."""
+
+    ids: NDArray[np.uint32]  # (k,)
+    born: NDArray[np.int64]  # (k,)
+    seen: NDArray[np.int64]  # (k,) last frame with a pixel
+    area: NDArray[np.int64]  # (k,)
+    location: NDArray[np.float32]  # (k, 5)
+    precision: NDArray[np.float32]  # (k, 10)
+
+    @classmethod
+    def empty(cls) -> Lost:
+        """Return an empty memory."""
+        return cls(
+            np.empty(0, np.uint32),
+            np.empty(0, np.int64),
+            np.empty(0, np.int64),
+            np.empty(0, np.int64),
+            np.empty((0, 5), np.float32),
+            np.empty((0, 10), np.float32),
+        )
+
+    def where(self, keep: NDArray[Any] | slice) -> Lost:
+        """Return the rows that `keep` selects."""
+        return Lost(
+            self.ids[keep],
+            self.born[keep],
+            self.seen[keep],
+            self.area[keep],
+            self.location[keep],
+            self.precision[keep],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Who the pieces of a frame are."""
+
+    ids: NDArray[np.uint32]  # (m,) of each piece; pieces of one segment share theirs
+    born: NDArray[np.int64]  # (m,)
+    old: NDArray[np.int64]  # (m,) row of the earlier table, or -1
+    events: NDArray[Any]  # EVENT_DTYPE
+    lost: Lost
+    next_id: int
+
+
+def settle(
+    pieces: NDArray[np.int32],
+    prior: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    modes: Modes,
+    areas: NDArray[np.int64],
+    table: Table,
+    lost: Lost,
+    index: int,
+    next_id: int,
+    params: Params,
+) -> Settlement:
+    """Give every piece of frame `index` an identity.
+
+    pieces (h, w) dense from 0, with `modes` and `areas`; prior (h, w): the label of `table`
+    predicted for each pixel, or -1; labels (h, w): those it kept, or -1. A piece with kept pixels
+    is the segment most of them bear. A segment without any lives on in the piece that covers most
+    of where it should be. Other pieces are split off, come back, or are new.
+    """
+    count = len(areas)
+    piece, label, overlap, kept = _overlaps(pieces, prior, labels, count + len(table.ids))
+    old = np.full(count, -1, np.int64)
+    order = np.lexsort((label, kept))  # most kept last, so that it stays
+    order = order[kept[order] > 0]
+    old[piece[order]] = label[order]
+
+    alive = np.zeros(len(table.ids), np.bool_)
+    alive[old[old >= 0]] = True
+    for k in np.lexsort((piece, label, -overlap)):
+        a, b = piece[k], label[k]
+        if not alive[b] and old[a] < 0 and overlap[k] >= _SHARE * min(areas[a], table.area[b]):
+            old[a] = b
+            alive[b] = True
+
+    ids = np.zeros(count, np.uint32)
+    born = np.full(count, index, np.int64)
+    known = old >= 0
+    ids[known] = table.ids[old[known]]
+    born[known] = table.born[old[known]]
+    events: list[tuple[int, int, int]] = []
+    order = np.argsort(overlap, kind="stable")
+    parent = np.full(count, -1, np.int64)
+    share = np.zeros(count, np.int64)
+    parent[piece[order]] = label[order]
+    share[piece[order]] = overlap[order]
+    heir = np.full(len(table.ids), -1, np.int64)
+    most = np.zeros(len(table.ids), np.int64)
+    heir[label[order]] = piece[order]
+    most[label[order]] = overlap[order]
+
+    back = _returning(np.flatnonzero(~known), modes, areas, lost, index, params)
+    for a in np.flatnonzero(~known).tolist():
+        if a in back:
+            ids[a] = lost.ids[back[a]]
+            born[a] = lost.born[back[a]]
+            events.append((EventKind.RETURN, int(ids[a]), 0))
+            continue
+        ids[a] = next_id
+        next_id += 1
+        b = parent[a]
+        if b >= 0 and alive[b] and share[a] >= _SHARE * areas[a]:
+            events.append((EventKind.SPLIT, int(ids[a]), int(table.ids[b])))
+        else:
+            events.append((EventKind.BIRTH, int(ids[a]), 0))
+    gone = np.flatnonzero(~alive)
+    merged = np.zeros(len(table.ids), np.bool_)
+    for b in gone:
+        if heir[b] >= 0 and most[b] >= _SHARE * table.area[b]:
+            merged[b] = True
+            events.append((EventKind.MERGE, int(table.ids[b]), int(ids[heir[b]])))
+        else:
+            events.append((EventKind.DEATH, int(table.ids[b]), 0))
+
+    stay = np.ones(len(lost.ids), np.bool_)
+    stay[list(back.values())] = False
+    stay &= (index - lost.seen) ** 2 <= params.time.epsilon2
+    lost = _remember(lost.where(stay), table, gone[~merged[gone]], index)
+    return Settlement(ids, born, old, np.array(events, EVENT_DTYPE), lost, next_id)
+
+
+def _overlaps(
+    pieces: NDArray[np.int32], prior: NDArray[np.int32], labels: NDArray[np.int32], size: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    capacity = 1 << max(10, int(16 * size).bit_length())
+    while True:
+        piece, label, overlap, kept = carry.count_overlaps(pieces, prior, labels, capacity)
+        if piece.size or not (prior >= 0).any():
+            return piece, label, overlap, kept
+        capacity *= 4
+
+
+def _returning(
+    new: NDArray[np.int64],
+    modes: Modes,
+    areas: NDArray[np.int64],
+    lost: Lost,
+    index: int,
+    params: Params,
+) -> dict[int, int]:
+    """Match new pieces with lost identities of like colour, size and place; nearest first.
+
+    Returns piece → row of `lost`. Colour is gated by the lost cluster's own bandwidth; the place
+    by its bandwidth in space, wider by a base bandwidth for each frame since.
+    """
+    if not len(lost.ids) or not new.size:
+        return {}
+    rows = []
+    for r in range(len(lost.ids)):
+        d = modes.location[new] - lost.location[r]
+        p = lost.precision[r].astype(np.float64)
+        colour = (
+            p[0] * d[:, 0] ** 2
+            + p[3] * d[:, 1] ** 2
+            + p[5] * d[:, 2] ** 2
+            + 2 * (p[1] * d[:, 0] * d[:, 1] + p[2] * d[:, 0] * d[:, 2] + p[4] * d[:, 1] * d[:, 2])
+        )
+        missed = index - lost.seen[r]
+        spread = 2.0 / (p[6] + p[8]) + (1 + missed) ** 2 * params.space.sigma2
+        place = (d[:, 3] ** 2 + d[:, 4] ** 2) / spread
+        ratio = areas[new] / lost.area[r]
+        fits = (colour <= _RETURN_COLOUR**2) & (place <= 4.0)
+        fits &= (ratio <= _RETURN_AREA) & (ratio >= 1 / _RETURN_AREA)
+        rows += [(colour[k] + place[k], int(new[k]), r) for k in np.flatnonzero(fits)]
+    back: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, a, r in sorted(rows):
+        if a not in back and r not in taken:
+            back[a] = r
+            taken.add(r)
+    return back
+
+
+def _remember(lost: Lost, table: Table, gone: NDArray[np.int64], index: int) -> Lost:
+    """Add the rows `gone` of the table; beyond the room there is, the longest lost go first."""
+    joined = Lost(
+        np.concatenate([lost.ids, table.ids[gone]]),
+        np.concatenate([lost.born, table.born[gone]]),
+        np.concatenate([lost.seen, np.full(len(gone), index - 1)]),
+        np.concatenate([lost.area, table.area[gone]]),
+        np.concatenate([lost.location, table.location[gone]]),
+        np.concatenate([lost.precision, table.precision[gone]]),
+    )
+    return joined.where(slice(max(len(joined.ids) - _MOST_LOST, 0), None))

@@ -1,0 +1,483 @@
+"""The segmenter: one frame in, one frame out, warm-started from the frame before.
+
+A frame goes through the same few steps. Motion carries the labels along; pixels that kept their
+colour join their earlier cluster at once (temporal agglomeration). Boundaries are decided afresh.
+The pixels left over climb as in a single image, among clusters that bring their modes and
+bandwidths with them: they join one of those or found a new one. What is new must then survive the
+tests of Alg. 2; old clusters move on, and their trajectories fade.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream import features
+from aaams_stream.climb import (
+    FLOOR,
+    Clock,
+    Field,
+    Modes,
+    Scales,
+    base_precision,
+    climb,
+    cluster_pixels,
+    find_modes,
+    history_row,
+    merge_moved,
+    nearest_pixels,
+)
+from aaams_stream.hierarchy import build_tree, connect_regions
+from aaams_stream.identity import Lost, Table, settle
+from aaams_stream.image import stopwatch
+from aaams_stream.kernels import agglomerate, carry, window
+from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, EventKind, FrameSegmentation
+from aaams_stream.params import Params, resolve
+
+_RIPE = 9
+_VOTE_REACH = 2
+_VOTE_STAY = np.float32(1.0)  # the pixel's earlier self votes like one neighbour of equal colour
+_SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
+_OLD_PAIR = 0.25  # two old segments merge below this share of the level
+_PULL = 0.25  # how hard the level is pulled towards the wanted number of segments
+_CUT_SHARE = 0.35  # a frame of which less than this can be explained may be a new scene
+
+
+@dataclass(frozen=True, slots=True)
+class SegmenterState:
+    """All the memory a segmenter has: saving it is enough to go on later, bit for bit."""
+
+    index: int  # frames seen
+    next_id: int
+    level: float  # merge level that holds the wanted number of segments
+    unit: float  # turns a sum of weights into a density
+    labels: NDArray[np.int32]  # (h, w) rows of the table
+    planes: NDArray[np.float32]  # (3, h, pitch)
+    density: NDArray[np.float32]  # (h, w)
+    grey: NDArray[np.uint8]  # (h, w)
+    table: Table
+    lost: Lost
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state as named arrays, ready for np.savez."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for entry in dataclasses.fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, Table | Lost):
+                for column in dataclasses.fields(value):
+                    arrays[f"{entry.name}.{column.name}"] = getattr(value, column.name)
+            else:
+                arrays[entry.name] = np.asarray(value)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> SegmenterState:
+        """Return the state that `to_arrays` took apart."""
+
+        def record(name: str, kind: type[Any]) -> Any:
+            return kind(**{c.name: arrays[f"{name}.{c.name}"] for c in dataclasses.fields(kind)})
+
+        return cls(
+            index=int(arrays["index"]),
+            next_id=int(arrays["next_id"]),
+            level=float(arrays["level"]),
+            unit=float(arrays["unit"]),
+            labels=arrays["labels"],
+            planes=arrays["planes"],
+            density=arrays["density"],
+            grey=arrays["grey"],
+            table=record("table", Table),
+            lost=record("lost", Lost),
+        )
+
+
+class Segmenter:
+    """Segments a stream frame by frame; every object part keeps one identity.
+
+    `params` is a Params, a path to a TOML file, or None for the defaults; `segments` overrides
+    the wanted number of segments a frame. `state`, taken from another segmenter with the same
+    parameters, goes on where that one stopped. The same frames give the same ids bit for bit, for
+    any number of threads.
+    """
+
+    def __init__(
+        self,
+        params: Params | str | Path | None = None,
+        *,
+        segments: int | None = None,
+        state: SegmenterState | None = None,
+    ) -> None:
+        self.params = resolve(params)
+        if segments is not None:
+            self.params = self.params.updated({"stream": {"segments": segments}})
+        self.state = state
+
+    def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
+        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on."""
+        frame = features.as_rgb(rgb)
+        if frame.dtype != np.uint8:
+            raise ValueError(f"a frame must be uint8, got {frame.dtype}")
+        if self.state is not None and self.state.labels.shape != frame.shape[:2]:
+            raise ValueError(
+                f"frames must keep their size {self.state.labels.shape}, got {frame.shape[:2]}; "
+                "scale them, or begin a new Segmenter"
+            )
+        result, self.state = step(frame.astype(np.uint8, copy=False), time, self.params, self.state)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """One frame as planes."""
+
+    planes: NDArray[np.float32]  # (3, h, pitch)
+    strength: NDArray[np.float32]  # (h, w)
+    grey: NDArray[np.uint8]  # (h, w)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prediction:
+    """What the frame before says about this one."""
+
+    flow: NDArray[np.float32]  # (h, w, 2) to where each pixel was
+    prior: NDArray[np.int32]  # (h, w) label predicted for each pixel, or -1
+    labels: NDArray[np.int32]  # (h, w) the same where the colour agrees, else -1
+    density: NDArray[np.float32]  # (h, w)
+    share: float  # of pixels explained
+
+
+def step(
+    frame: NDArray[np.uint8],
+    time: float | None,
+    params: Params,
+    state: SegmenterState | None,
+) -> tuple[FrameSegmentation, SegmenterState]:
+    """Segment one frame: state in, state out."""
+    seconds: dict[str, float] = {}
+    clock = stopwatch(seconds)
+    planes = features.lab_planes(frame)
+    strength = features.edge_strength(planes, frame.shape[1])
+    picture = _Picture(planes, strength, features.grey(frame))
+    clock("features")
+    prediction = None
+    if state is not None:
+        prediction = _predict(picture, state, params)
+        clock("motion")
+    if state is None or prediction is None or prediction.share < _CUT_SHARE:
+        new, events = _cold(picture, params, state, clock)
+        share = 0.0
+    else:
+        new, events = _warm(picture, prediction, params, state, clock)
+        share = prediction.share
+    segments = _describe(new)
+    clock("table")
+    stats = {"segments": float(len(segments)), "warm": share, **seconds}
+    ids = new.table.ids[new.labels]
+    return FrameSegmentation(new.index - 1, time, ids, segments, events, stats), new
+
+
+def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Prediction:
+    """Carry the labels of the frame before along the motion."""
+    flow = features.flow_back(picture.grey, state.grey)
+    prior = np.empty_like(state.labels)
+    labels = np.empty_like(state.labels)
+    density = np.empty_like(state.density)
+    carry.carry_labels(
+        state.labels,
+        state.planes,
+        state.density,
+        picture.planes,
+        flow,
+        np.float32(params.stream.tolerance2),
+        prior,
+        labels,
+        density,
+    )
+    share = float(np.count_nonzero(labels >= 0)) / labels.size
+    return _Prediction(flow, prior, labels, density, share)
+
+
+def _cold(
+    picture: _Picture, params: Params, state: SegmenterState | None, clock: Clock
+) -> tuple[SegmenterState, NDArray[Any]]:
+    """Segment a frame as a single image; after a cut every identity is new."""
+    pixels, alive, _ = cluster_pixels(picture.planes, picture.grey.shape[1], params, clock)
+    graph = connect_regions(pixels.owner, picture.planes, pixels.density, picture.strength)
+    tree = build_tree(graph, params.post, FLOOR * params.colour.sigma2)
+    level = params.post.threshold
+    if params.stream.segments:
+        cut = tree.cut(segments=params.stream.segments)
+        merges = max(tree.level.size + 1 - params.stream.segments, tree.forced)
+        level = float(tree.level[tree.forced : merges + 1].max(initial=0.0))
+    else:
+        cut = tree.cut(level=level)
+    labels = cut.astype(np.int32)
+    modes = find_modes(labels, pixels, alive, params)
+    count = len(modes.density)
+    next_id = 1 if state is None else state.next_id
+    index = 0 if state is None else state.index
+    ids = np.arange(next_id, next_id + count, dtype=np.uint32)
+    events = [(EventKind.BIRTH, int(i), 0) for i in ids]
+    if state is not None:
+        events.insert(0, (EventKind.CUT, 0, 0))
+    clock("regions")
+    new = SegmenterState(
+        index=index + 1,
+        next_id=next_id + count,
+        level=level,
+        unit=pixels.unit,
+        labels=labels,
+        planes=picture.planes,
+        density=pixels.density,
+        grey=picture.grey,
+        table=_table(ids, np.full(count, index, np.int64), labels, modes),
+        lost=Lost.empty(),
+    )
+    return new, np.array(events, EVENT_DTYPE)
+
+
+def _warm(
+    picture: _Picture,
+    prediction: _Prediction,
+    params: Params,
+    state: SegmenterState,
+    clock: Clock,
+) -> tuple[SegmenterState, NDArray[Any]]:
+    """Segment a frame from what the frame before left."""
+    carried = prediction.labels.copy()
+    # A rotating share of the segments is decided afresh, so that no early error lives for ever.
+    afresh = state.table.ids % params.stream.refresh == state.index % params.stream.refresh
+    carried[np.append(afresh, False)[carried]] = -1
+    labels = np.empty_like(carried)
+    carry.vote_boundaries(
+        carried,
+        prediction.prior,
+        picture.planes,
+        np.float32(1 / (64 * params.colour.sigma2)),
+        _VOTE_REACH,
+        _VOTE_STAY,
+        labels,
+    )
+    clock("boundaries")
+    pixels, anchors = _advance(picture, prediction, labels, params, state)
+    alive = _join_newcomers(pixels, labels, anchors, params, state)
+    clock("newcomers")
+
+    ones = np.ones(labels.shape, np.float32)
+    graph = connect_regions(pixels.owner, picture.planes, ones, picture.strength)
+    old = np.empty(len(graph.moments), np.int32)
+    home = np.empty(len(graph.moments), np.int32)
+    carry.survey_leaves(graph.leaves, labels, prediction.prior, old, home)
+    limits = state.level * np.array([1.0, _SAME_HOME, _OLD_PAIR])
+    tree = graph.merged(params.post, FLOOR * params.colour.sigma2, old, home, limits)
+    pieces = tree.cut(level=np.inf).astype(np.int32)
+    clock("regions")
+
+    areas = np.bincount(pixels_of(pieces), minlength=int(pieces.max()) + 1)
+    # Anchors that stand in a segment of their own come first; newcomers fill in.
+    modes = find_modes(pieces, pixels, alive, params)
+    settled = settle(
+        pieces,
+        prediction.prior,
+        labels,
+        modes,
+        areas,
+        state.table,
+        state.lost,
+        state.index,
+        state.next_id,
+        params,
+    )
+    ids, first, row = np.unique(settled.ids, return_index=True, return_inverse=True)
+    final = row.astype(np.int32)[pieces]
+    modes = _carry_modes(final, ids, pixels, anchors, alive, params, state)
+    table = _table(ids, settled.born[first], final, modes)
+    level = state.level
+    if params.stream.segments:
+        level *= (len(ids) / params.stream.segments) ** _PULL
+    clock("identity")
+    new = SegmenterState(
+        index=state.index + 1,
+        next_id=settled.next_id,
+        level=level,
+        unit=state.unit,
+        labels=final,
+        planes=picture.planes,
+        density=pixels.density,
+        grey=picture.grey,
+        table=table,
+        lost=settled.lost,
+    )
+    return new, settled.events
+
+
+def pixels_of(pieces: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the map as a flat array."""
+    return pieces.reshape(-1)
+
+
+def _advance(
+    picture: _Picture,
+    prediction: _Prediction,
+    labels: NDArray[np.int32],
+    params: Params,
+    state: SegmenterState,
+) -> tuple[Field, NDArray[np.int32]]:
+    """Let the carried clusters move on: with the motion, then one mean shift step.
+
+    Returns the field, in which a carried cluster is named by its first pixel, and these names,
+    -1 for a cluster without a pixel. Old trajectory points fade with the kernel in time, and are
+    carried along with the motion, so that Σ describes the segment and not its path.
+    """
+    table = state.table
+    scales = Scales.of(params)
+    h, w = labels.shape
+    n = h * w
+    anchors = np.empty(len(table.ids), np.int32)
+    owner = np.empty((h, w), np.int32)
+    carry.anchor_segments(labels, anchors, owner)
+    motion = np.empty((len(table.ids), 2))
+    carry.mean_motion(labels, prediction.flow, motion)
+    pixels = Field(
+        planes=picture.planes,
+        density=prediction.density,
+        bearing=np.zeros((n, 5), np.float32),  # a carried pixel stands still: it has arrived
+        location=np.empty((n, 5), np.float32),
+        rho=np.empty(n, np.float32),
+        shift=np.empty((n, 5), np.float32),
+        moments=np.zeros((n, 15), np.float32),
+        precision=np.empty((n, 10), np.float32),
+        parent=np.arange(n, dtype=np.int32),
+        owner=owner,
+        count=np.ones(n, np.int32),
+        unit=state.unit,
+    )
+    here = np.flatnonzero(anchors >= 0)
+    names = anchors[here]
+    location = table.location[here].copy()
+    location[:, 3:] += motion[here]
+    moments = table.moments[here] * np.float32(np.exp(-0.5 / params.time.sigma2))
+    moments[:, 1:6] = table.moments[here, 1:6]
+    moments[:, 4:6] += motion[here].astype(np.float32)
+    pixels.location[names] = location
+    pixels.moments[names] = moments
+    pixels.precision[names] = table.precision[here]
+    pixels.count[names] = np.maximum(table.area[here], _RIPE)
+    pixels.ripe[:] = labels >= 0
+    kind = np.empty(len(names), np.uint8)
+    window.shift_clusters(
+        names,
+        pixels.planes,
+        pixels.owner,
+        pixels.ripe,
+        pixels.density,
+        scales.colour,
+        scales.space,
+        pixels.precision,
+        _RIPE,
+        pixels.count,
+        pixels.location,
+        pixels.shift,
+        pixels.rho,
+        kind,
+    )
+    agglomerate.extend_trajectories(names, pixels.location, pixels.rho, pixels.moments)
+    window.refresh_bandwidths(
+        names,
+        pixels.moments,
+        pixels.count,
+        _RIPE,
+        scales.floor_colour,
+        scales.floor_space,
+        pixels.precision,
+    )
+    pixels.rho[names] += np.float32(1.0)  # above any newcomer: a carried cluster is not absorbed
+    return pixels, anchors
+
+
+def _join_newcomers(
+    pixels: Field,
+    labels: NDArray[np.int32],
+    anchors: NDArray[np.int32],
+    params: Params,
+    state: SegmenterState,
+) -> NDArray[np.int32]:
+    """Run Alg. 1 on the pixels without a label; return all clusters alive."""
+    names = anchors[anchors >= 0]
+    new = np.flatnonzero(labels.reshape(-1) < 0).astype(np.int32)
+    window.first_step(
+        new,
+        pixels.planes,
+        base_precision(params),
+        np.float32(state.unit),
+        pixels.bearing,
+        pixels.location,
+        pixels.density,
+    )
+    pixels.rho[new] = pixels.density.reshape(-1)[new]
+    pixels.shift[new] = pixels.bearing[new]
+    pixels.precision[new] = base_precision(params)
+    agglomerate.extend_trajectories(new, pixels.location, pixels.rho, pixels.moments)
+    merges = merge_moved(pixels, new, Scales.of(params))
+    alive = np.concatenate([names, new])
+    alive = alive[pixels.parent[alive] == alive]
+    moving = new[pixels.parent[new] == new]
+    first = history_row(new.size, merges, alive, moving, pixels.shift, (new.size, 0, 0))
+    alive, _ = climb(pixels, alive, moving, params, [first], lambda stage: None)
+    return alive
+
+
+def _carry_modes(
+    labels: NDArray[np.int32],
+    ids: NDArray[np.uint32],
+    pixels: Field,
+    anchors: NDArray[np.int32],
+    alive: NDArray[np.int32],
+    params: Params,
+    state: SegmenterState,
+) -> Modes:
+    """Find the modes of the final segments: a carried one if it still stands in its own."""
+    old = np.flatnonzero(anchors >= 0)
+    names = anchors[old]
+    row = np.searchsorted(ids, state.table.ids[old])
+    row[row == len(ids)] = 0
+    inside = labels[nearest_pixels(pixels.location[names], labels.shape)] == row
+    inside &= ids[row] == state.table.ids[old]
+    strays = np.zeros(pixels.rho.size, np.bool_)
+    strays[names[~inside]] = True
+    modes = find_modes(labels, pixels, alive[~strays[alive]], params)
+    return dataclasses.replace(
+        modes, density=np.where(modes.density > 1, modes.density - 1, modes.density)
+    )
+
+
+def _table(
+    ids: NDArray[np.uint32], born: NDArray[np.int64], labels: NDArray[np.int32], modes: Modes
+) -> Table:
+    area = np.bincount(labels.reshape(-1), minlength=len(ids))
+    return Table(ids, born, area, modes.location, modes.precision, modes.moments, modes.density)
+
+
+def _describe(state: SegmenterState) -> NDArray[Any]:
+    """Return the segment table of the frame (SEGMENT_DTYPE)."""
+    table = state.table
+    area = np.empty(len(table.ids), np.int64)
+    rows = np.zeros(len(table.ids), SEGMENT_DTYPE)
+    bbox = np.empty((len(table.ids), 4), np.int32)
+    carry.measure_boxes(state.labels, area, bbox)
+    modes = Modes(table.location, table.precision, table.moments, table.density)
+    bandwidth = modes.bandwidths()
+    rows["id"] = table.ids
+    rows["area"] = area
+    rows["mode"] = table.location
+    rows["bandwidth_colour"] = bandwidth[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    rows["bandwidth_space"] = bandwidth[:, [3, 3, 4], [3, 4, 4]]
+    rows["bbox"] = bbox
+    rows["density"] = table.density
+    return rows
