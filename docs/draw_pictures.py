@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 
 from aaams_stream import AAAMS, pictures, segment_image
-from aaams_stream.scene import draw_scene
 from aaams_stream.plot import plot_modes
+from aaams_stream.scene import draw_scene
 
 FOLDER = Path(__file__).resolve().parent
 GAP = 8  # white pixels between panels

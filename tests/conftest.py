@@ -6,7 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+# A first call may compile for seconds; the same examples everywhere keep failures repeatable.
+hypothesis.settings.register_profile("ours", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ours")
 
 PATIENCE = 2.0  # seconds a thread that was told to stop may still take
 

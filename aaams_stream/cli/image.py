@@ -115,9 +115,9 @@ def warm_kernels() -> None:
     import numpy as np
 
     from aaams_stream import metrics
-    from aaams_stream.scene import draw_scene
     from aaams_stream.image import segment_image
     from aaams_stream.points import AAAMS
+    from aaams_stream.scene import draw_scene
 
     labels = segment_image(draw_scene(24, 36)).labels
     metrics.score_image(labels, labels)
