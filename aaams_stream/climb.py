@@ -172,12 +172,14 @@ def cluster_pixels(
     pixels.precision[alive] = base_precision(params)
     first = history_row(n, merges, alive, alive, pixels.shift, (n, 0, 0))
     clock("merge")
-    alive, history = climb(pixels, alive, alive, params, [first], clock)
+    everywhere = np.arange(n, dtype=np.int32)
+    alive, history = climb(pixels, everywhere, alive, alive, params, [first], clock)
     return pixels, alive, history
 
 
 def climb(
     pixels: Field,
+    unsettled: NDArray[np.int32],
     alive: NDArray[np.int32],
     moving: NDArray[np.int32],
     params: Params,
@@ -186,7 +188,7 @@ def climb(
 ) -> tuple[NDArray[np.int32], History]:
     """Iterate Alg. 1 until the clusters of `moving` have converged or merges have settled.
 
-    `alive` are all clusters, those that stand still included; `rows` the iterations so far, the
+    `unsettled` are the pixels that may still change hands; `alive` are all clusters, those that stand still included; `rows` the iterations so far, the
     last of which has just merged. Returns the clusters left and the history.
     """
     scales = Scales.of(params)
@@ -202,7 +204,9 @@ def climb(
             scales.floor_space,
             pixels.precision,
         )
-        agglomerate.refresh_owners(pixels.owner, pixels.parent, pixels.count, _RIPE, pixels.ripe)
+        agglomerate.refresh_owners(
+            unsettled, pixels.owner, pixels.parent, pixels.count, _RIPE, pixels.ripe
+        )
         moving = moving[np.linalg.norm(pixels.shift[moving], axis=1) > params.core.delta]
         settled = rows[-1][1] < params.core.min_merge_share * alive.size
         clock("refresh")

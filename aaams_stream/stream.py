@@ -46,6 +46,8 @@ _VOTE_STAY = np.float32(1.0)  # the pixel's earlier self votes like one neighbou
 _SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
 _OLD_PAIR = 0.25  # two old segments merge below this share of the level
 _PULL = 0.25  # how hard the level is pulled towards the wanted number of segments
+_TILE = 48  # pixels: large segments are decided afresh in squares of this side
+_LARGE = 1.0  # a segment is large above this multiple of the share of a picture that is due
 _CUT_SHARE = 0.35  # a frame of which less than this can be explained may be a new scene
 
 
@@ -250,13 +252,10 @@ def _warm(
     clock: Clock,
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame from what the frame before left."""
-    carried = prediction.labels.copy()
-    # A rotating share of the segments is decided afresh, so that no early error lives for ever.
-    afresh = state.table.ids % params.stream.refresh == state.index % params.stream.refresh
-    carried[np.append(afresh, False)[carried]] = -1
-    labels = np.empty_like(carried)
+    _forget_share(prediction.labels, state, params.stream.refresh)
+    labels = np.empty_like(prediction.labels)
     carry.vote_boundaries(
-        carried,
+        prediction.labels,
         prediction.prior,
         picture.planes,
         np.float32(1 / (64 * params.colour.sigma2)),
@@ -315,6 +314,23 @@ def _warm(
         lost=settled.lost,
     )
     return new, settled.events
+
+
+def _forget_share(labels: NDArray[np.int32], state: SegmenterState, refresh: int) -> None:
+    """Drop the labels of a rotating share of the picture, so that no early error lives for ever.
+
+    Segments take turns as a whole; those too large for that do so tile by tile, which keeps the
+    work of all frames alike.
+    """
+    turn = state.index % refresh
+    due = state.table.ids % refresh == turn
+    large = state.table.area > _LARGE * labels.size / refresh
+    labels[np.append(due & ~large, False)[labels]] = -1
+    h, w = labels.shape
+    rows, columns = np.ogrid[: -(-h // _TILE), : -(-w // _TILE)]
+    for y, x in np.argwhere((5 * rows + 3 * columns) % refresh == turn) * _TILE:
+        tile = labels[y : y + _TILE, x : x + _TILE]
+        tile[np.append(large, False)[tile]] = -1
 
 
 def pixels_of(pieces: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -429,7 +445,7 @@ def _join_newcomers(
     alive = alive[pixels.parent[alive] == alive]
     moving = new[pixels.parent[new] == new]
     first = history_row(new.size, merges, alive, moving, pixels.shift, (new.size, 0, 0))
-    alive, _ = climb(pixels, alive, moving, params, [first], lambda stage: None)
+    alive, _ = climb(pixels, new, alive, moving, params, [first], lambda stage: None)
     return alive
 
 

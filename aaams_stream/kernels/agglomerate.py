@@ -380,13 +380,17 @@ def merge_partners(order, clusters, partners, found, rho, parent, count, moments
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def refresh_owners(owner, parent, count, least, ripe):
-    """Point every pixel at its surviving cluster; mark pixels of clusters of `least` or more."""
-    h, w = owner.shape
-    for y in prange(h):
-        for x in range(w):
-            c = owner[y, x]
-            while parent[c] != c:
-                c = parent[c]
-            owner[y, x] = c
-            ripe[y, x] = count[c] >= least
+def refresh_owners(pixels, owner, parent, count, least, ripe):
+    """Point the listed pixels at their surviving clusters; mark those of `least` members or more.
+
+    pixels (m,): flat indices into owner and ripe (h, w).
+    """
+    owners = owner.reshape(owner.size)
+    marks = ripe.reshape(ripe.size)
+    for i in prange(pixels.size):
+        p = pixels[i]
+        c = owners[p]
+        while parent[c] != c:
+            c = parent[c]
+        owners[p] = c
+        marks[p] = count[c] >= least

@@ -198,7 +198,8 @@ def lane_span(x, half, pitch):
 def own_step(planes, u, p, out):
     """Mean shift under one bandwidth: Eq. 3 with the cluster's own, Eq. 4 with the base one.
 
-    u (5,), p (10,). Writes the shift to out (5,); returns the sum of weights. The window is the box around the 2σ ellipse,
+    u (5,), p (10,). Writes the shift to out (5,), 0 where nothing carries weight; returns
+    the sum of weights. The window is the box around the 2σ ellipse,
     its width rounded up to whole lanes and moved inwards at the border: 0.5e9 weights/s.
     """
     _, h, pitch = planes.shape
@@ -254,7 +255,7 @@ def own_step(planes, u, p, out):
                 sx += weight * dx
         total += row
         sy += row * dy
-    inv = np.float32(1.0) / total
+    inv = np.float32(1.0) / total if total > np.float32(0.0) else np.float32(0.0)
     out[0] = sl * inv
     out[1] = sa * inv
     out[2] = sb * inv
