@@ -27,7 +27,7 @@ def root_of(parent, c):
 
 @njit(cache=True, error_model="numpy")
 def label_components(owner, labels):
-    """Number the 4-connected components of equal `owner` from 0 in raster order; return how many.
+    """Count the 4-connected components of equal `owner`, and number them in raster order.
 
     owner (h, w) int32; writes labels (h, w) int32.
     """
@@ -186,7 +186,8 @@ def bhattacharyya(a, b, floor):
         + (m0 * m3 - m1 * m1) * d2 * d2
         + 2.0 * (c1 * d0 * d1 + c2 * d0 * d2 + (m1 * m2 - m0 * m4) * d1 * d2)
     ) / det
-    return 0.125 * quad + 0.5 * np.log(det / np.sqrt(det_a * det_b))
+    # Rounding takes equal distributions below 0, and the root of that would be no number.
+    return max(0.125 * quad + 0.5 * np.log(det / np.sqrt(det_a * det_b)), 0.0)
 
 
 @njit(cache=True, error_model="numpy")
@@ -367,8 +368,10 @@ def unite(a, b, moments, parent, head, tail, following):
 
 @njit(cache=True, error_model="numpy")
 def limit_of(a, b, old, home, limits):
-    """Up to which level two regions may join. old (k,): the label a region has kept, or -1;
-    home (k,): the label it had before, or -1. What bears one label belongs together.
+    """Return the level up to which two regions may join.
+
+    old (k,): the label a region has kept, or -1; home (k,): the label it had before, or -1. What
+    bears one label belongs together.
     """
     if old[a] >= 0 and old[b] >= 0:
         return np.inf if old[a] == old[b] else limits[2]
@@ -398,8 +401,8 @@ def merge_regions(
     weak edges. Two regions join only up to a level: limits (3,) hold one for regions in general,
     one for two that had one home before, and one for two old ones; see `limit_of`. With no old
     regions and limits of infinity it runs until one region is left, and every coarser partition
-    is a prefix of the merges. Returns survivor, absorbed (k,) int32, level (k,) float64, and how many of the merges
-    came first only to enforce the minimum size (their level is 0).
+    is a prefix of the merges. Returns survivor, absorbed (k,) int32, level (k,) float64, and how
+    many of the merges came first only to enforce the minimum size (their level is 0).
     """
     regions = moments.shape[0]
     edges = first.size
