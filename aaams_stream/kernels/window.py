@@ -28,7 +28,7 @@ _CUTOFF_SQ = np.float32(4.0)  # windows end at 2σ in space
 def decay(s):
     """exp(-32 s) for s ≥ 0 as (1 - s + s²/2)³² - 2⁻³²: no branch and no call, so loops vectorise.
 
-    Within 1 % of the Gaussian up to d = 2.8, and exactly 0 from d = 8 on.
+    Within 1 % of the Gaussian up to d = 2.7, and exactly 0 from d = 8 on.
     """
     s = min(s, np.float32(1.0))
     p = np.float32(1.0) - s + np.float32(0.5) * s * s
@@ -97,7 +97,7 @@ def first_shift(planes, half_widths, space_weights, colour_scale, bearing, densi
 
 @njit(cache=True, error_model="numpy")
 def density_at(planes, density, u, colour_weight, space_weight):
-    """Stored density of the data point nearest to `u`, sought in the 3x3 pixels around it."""
+    """Return the stored density of the data point nearest to `u`, of the 3x3 pixels around it."""
     h, w = density.shape
     cx = min(max(int(u[3] + np.float32(0.5)), 0), w - 1)
     cy = min(max(int(u[4] + np.float32(0.5)), 0), h - 1)
@@ -289,7 +289,7 @@ def first_step(pixels, planes, base, unit, bearing, location, density):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def all_ripe(ripe, u, p):
-    """Do all clusters in the window around `u` have a bandwidth of their own?"""
+    """Tell whether all clusters in the window around `u` have a bandwidth of their own."""
     h, w = ripe.shape
     px = p[6]
     pxy = p[7]
