@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -71,9 +72,11 @@ class Source:
         duration: Fraction | None = None,
         every: int = 1,
         size: tuple[int, int] | None = None,
+        spec: str | None = None,
         fingerprint: str | None = None,
         live: bool = False,
     ) -> None:
+        self.spec = strip.name if spec is None else spec  # opens the same input from anywhere
         self.description = strip.name
         self.rate: Fraction = strip.rate / every
         self.time_base: Fraction = strip.time_base
@@ -98,6 +101,7 @@ class Source:
         self.width, self.height = size or first.size
         self.frame_estimate = self._estimate()
         self._skip = 0
+        self._busy = False
 
     def __enter__(self) -> Self:
         return self
@@ -111,13 +115,17 @@ class Source:
         self.close()
 
     def __iter__(self) -> Iterator[Frame]:
-        for index, picture in enumerate(chain([self._first], self._pictures)):
-            if picture.size != self._natural:
-                self._note_size_change(index, picture.size)
-            if index >= self._skip:
-                rgb = self._converter.rgb(picture, (self.width, self.height))
-                yield Frame(index, picture.time, rgb)
-        self._note_end(index + 1)
+        self._busy = True
+        try:
+            for index, picture in enumerate(chain([self._first], self._pictures)):
+                if picture.size != self._natural:
+                    self._note_size_change(index, picture.size)
+                if index >= self._skip:
+                    rgb = self._converter.rgb(picture, (self.width, self.height))
+                    yield Frame(index, picture.time, rgb)
+            self._note_end(index + 1)
+        finally:
+            self._busy = False
 
     def skip(self, count: int) -> None:
         """Leave out the first `count` frames; the others keep their index. Before iterating."""
@@ -128,8 +136,12 @@ class Source:
         self._strip.stop()
 
     def close(self) -> None:
-        """Close the input; an iteration in another thread must have ended before."""
-        self._strip.close()
+        """Close the input.
+
+        While another thread still waits for a frame, the input stays open: FFmpeg would crash.
+        """
+        if not self._busy:
+            self._strip.close()
 
     def _selected(self) -> Iterator[Picture]:
         """Yield every n-th picture of the wanted stretch, counted from its first."""
@@ -212,12 +224,14 @@ def open_source(
     if size is not None and min(size) < 1:
         raise SourceError(f"size must be at least 1x1, got {size[0]}x{size[1]}")
     strip, fingerprint, live = _open_strip(str(spec))
+    local = isinstance(strip, Folder) or Path(spec).expanduser().exists()
     return Source(
         strip,
         start=None if start is None else Fraction(start).limit_denominator(10**9),
         duration=None if duration is None else Fraction(duration).limit_denominator(10**9),
         every=every,
         size=size,
+        spec=os.path.abspath(Path(spec).expanduser()) if local else str(spec),
         fingerprint=fingerprint,
         live=live,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -25,9 +26,9 @@ class Orientation:
     @classmethod
     def of(cls, frame: av.VideoFrame) -> Orientation:
         """Read the display matrix of a frame, to the nearest quarter turn."""
-        try:
-            data = frame.side_data["DISPLAYMATRIX"]
-        except KeyError:
+        side_data: Any = frame.side_data  # PyAV's stub calls it a TypedDict of other keys
+        data = side_data.get("DISPLAYMATRIX")
+        if data is None:
             return cls()
         # a pixel (x, y) is shown at (a·x + c·y, b·x + d·y), y pointing down
         a, b, _, c, d = np.frombuffer(bytes(data), dtype=np.int32)[:5].tolist()

@@ -1,0 +1,379 @@
+"""Source to segmenter to volume: a thread each, bounded queues between.
+
+The calling thread computes: numba's parallel kernels must all be called from one. Decoding runs
+ahead of it by a few frames, writing follows behind.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream import __version__
+from aaams_stream.errors import SourceError
+from aaams_stream.model import Frame, FrameSegmentation
+from aaams_stream.params import Params, resolve
+from aaams_stream.threads import Behind, prefetch
+
+AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
+INTERRUPTED = "interrupted"
+COMMIT_SECONDS = 1.0  # between commits, which come where chunks end
+_SMOOTH = 0.1  # weight of the newest frame in the speed shown
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come."""
+
+    frames: int  # in the volume or on their way there
+    total: int | None  # an estimate
+    fps: float  # of late
+    segments: int
+    warm: float  # share of pixels taken over from the frame before
+    seconds_left: float | None
+    stopping: bool = False  # Ctrl-C was pressed; the chunk at hand is being finished
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run left behind."""
+
+    store: Path
+    frames: int  # in the volume
+    resumed_from: int  # frames that were there before
+    width: int
+    height: int
+    complete: bool
+    ended: str  # how the source ended: "complete", "damaged: …", "interrupted"
+    seconds: float
+    fps: float
+    segments: float  # mean per frame of this run
+    identities: int
+    events: int
+    size: int  # bytes on disk
+    warnings: tuple[str, ...]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after the volume was brought to a valid end; `summary` tells what it holds."""
+
+    def __init__(self, summary: Summary) -> None:
+        super().__init__(f"{summary.store}: {summary.frames} frames")
+        self.summary = summary
+
+
+def segment_video(
+    source: str | Path,
+    store: str | Path,
+    params: Params | str | Path | None = None,
+    *,
+    segments: int | None = None,
+    start: float | Fraction | None = None,
+    duration: float | Fraction | None = None,
+    every: int = 1,
+    size: tuple[int, int] | None = None,
+    with_video: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    overlay: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Summary:
+    """Segment a video into the Zarr volume `store`.
+
+    source, start, duration, every, size: see `source.open_source`. segments: the wanted number
+    per frame, instead of the settings'. with_video: store the frames too. resume: continue a
+    volume that is not complete, or begin one. overwrite: replace a volume. overlay: an MP4 to
+    write beside it. progress: called after every frame.
+
+    The first Ctrl-C finishes the chunk at hand and raises `Interrupted`; a second one stops at
+    once, and the volume ends at its last commit. Either way it can be resumed.
+    """
+    from aaams_stream import store as stores
+    from aaams_stream.source import open_source
+    from aaams_stream.stream import Segmenter, SegmenterState
+
+    settings = resolve(params)
+    if segments is not None:
+        settings = settings.updated({"stream": {"segments": segments}})
+    path = Path(store)
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        # first the source: a wrong name must not cost an existing volume
+        frames = stack.enter_context(
+            open_source(source, start=start, duration=duration, every=every, size=size)
+        )
+        header = stores.Header(
+            width=frames.width,
+            height=frames.height,
+            rate=frames.rate,
+            time_base=frames.time_base,
+            spec=frames.spec,
+            fingerprint=frames.fingerprint,
+            selection={
+                "start": None if start is None else float(start),
+                "duration": None if duration is None else float(duration),
+                "every": every,
+                "size": list(size) if size else None,
+            },
+            configuration=settings.to_dict(),
+            with_video=with_video,
+        )
+        saved = None
+        if resume and stores.is_volume(path):
+            writer, saved = stores.resume(path, header, __version__)
+        else:
+            writer = stores.create(path, header, __version__, overwrite=overwrite)
+        tally = _Tally(writer.frames, frames.frame_estimate, progress)
+        interrupted = False
+        if not writer.complete:
+            state = None if saved is None else SegmenterState.from_arrays(saved)
+            frames.skip(writer.frames)
+            film = None
+            if overlay is not None and writer.frames == 0:
+                film = stack.enter_context(_film(Path(overlay), header, overwrite or resume))
+            interrupted = _run(frames, Segmenter(settings, state=state), writer, film, tally)
+    if overlay is not None and tally.resumed_from and not interrupted:
+        render_volume(path, overlay, source=source, overwrite=True)  # its beginning was missing
+    summary = tally.summary(path, time.monotonic() - begun, tuple(frames.warnings))
+    if interrupted:
+        raise Interrupted(summary)
+    return summary
+
+
+def render_volume(
+    store: str | Path,
+    output: str | Path,
+    *,
+    view: str = "boundaries",
+    source: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Draw a volume over its source as an H.264 film that keeps the source's times.
+
+    The pictures come from `source` if given, else from the volume if they are stored there, else
+    from where the volume was made. progress: called with frames done and all. Returns the count.
+    """
+    from aaams_stream.render import Film, paint
+    from aaams_stream.store import open_volume
+
+    volume = open_volume(store)
+    header = volume.header
+    with ExitStack() as stack:
+        pictures = stack.enter_context(closing(_pictures(volume, source)))
+        first = next(pictures, None)
+        film = stack.enter_context(
+            Film(
+                Path(output),
+                (volume.width, volume.height),
+                rate=header.rate,
+                time_base=header.time_base,
+                overwrite=overwrite,
+            )
+        )
+        count = 0
+        while first is not None and count < volume.frame_count:
+            film.add(paint(first.rgb, volume.ids[count], view), first.time)
+            count += 1
+            if progress is not None:
+                progress(count, volume.frame_count)
+            first = next(pictures, None)
+    return count
+
+
+def _pictures(volume: Any, source: str | Path | None) -> Generator[Frame]:
+    """Yield the frames a volume was made from."""
+    from aaams_stream.source import open_source
+
+    header = volume.header
+    if source is None and volume.video is not None:
+        for index, seconds in enumerate(volume.times):
+            when = round(Fraction(float(seconds)) / header.time_base) * header.time_base
+            rgb = np.ascontiguousarray(volume.video[index].transpose(1, 2, 0))
+            yield Frame(index, when, rgb)
+        return
+    chosen = dict(header.selection, size=(volume.width, volume.height))
+    try:
+        opened = open_source(header.spec if source is None else source, **chosen)
+    except SourceError as error:
+        if source is not None:
+            raise
+        raise SourceError(f"{error}; the volume was made from it: name it with --source") from error
+    with opened as frames:
+        if source is None and frames.fingerprint != header.fingerprint:
+            raise SourceError(
+                f"{header.spec}: has changed since the volume was made; name the right file with "
+                "--source"
+            )
+        with closing(prefetch(frames, AHEAD, stop=frames.stop)) as stream:
+            yield from stream
+
+
+def _film(path: Path, header: Any, overwrite: bool) -> Any:
+    from aaams_stream.render import Film
+
+    size = (header.width, header.height)
+    return Film(path, size, rate=header.rate, time_base=header.time_base, overwrite=overwrite)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """One frame on its way to the volume, with the state after it where a commit is due."""
+
+    frame: Frame
+    segmentation: FrameSegmentation
+    state: Any = None
+
+
+def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> bool:
+    """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C."""
+    from aaams_stream.render import paint
+    from aaams_stream.store import CHUNK_FRAMES
+
+    def write(item: _Written) -> None:
+        frame, segmentation = item.frame, item.segmentation
+        writer.append(segmentation, float(frame.time), frame.rgb)
+        if item.state is not None:
+            writer.commit(item.state.to_arrays())
+        if film is not None:
+            film.add(paint(frame.rgb, segmentation.ids), frame.time)
+
+    interrupted = False
+    last_commit = time.monotonic()
+    with _CtrlC() as ctrl_c, Behind(write, BEHIND) as sink:
+
+        def give_up() -> bool:
+            return frames.live and ctrl_c.pressed
+
+        with closing(prefetch(frames, AHEAD, stop=frames.stop, give_up=give_up)) as stream:
+            for frame in stream:
+                segmentation = segmenter.step(frame.rgb, float(frame.time))
+                whole = (frame.index + 1) % CHUNK_FRAMES == 0
+                due = ctrl_c.pressed or time.monotonic() - last_commit >= COMMIT_SECONDS
+                state = None
+                if whole and due:
+                    last_commit, state = time.monotonic(), segmenter.state
+                sink.put(_Written(frame, segmentation, state))
+                tally.add(frame.index + 1, segmentation, ctrl_c.pressed)
+                if ctrl_c.pressed and (whole or frames.live):
+                    interrupted = True
+                    break
+            else:
+                interrupted = frames.ended == INTERRUPTED  # while a live source was silent
+    if not interrupted:
+        writer.finish(frames.ended)
+    elif frames.live:  # which has no other end and cannot be resumed
+        writer.finish(INTERRUPTED)
+    return interrupted
+
+
+class _CtrlC:
+    """Notes the first Ctrl-C and lets the second one through. Only the main thread gets any."""
+
+    def __init__(self) -> None:
+        self.pressed = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.pressed:
+            raise KeyboardInterrupt
+        self.pressed = True
+
+
+class _Tally:
+    """Counts what a run does, and reports it."""
+
+    def __init__(
+        self, done: int, total: int | None, progress: Callable[[Progress], None] | None
+    ) -> None:
+        self.resumed_from = done
+        self._total = total
+        self._progress = progress
+        self._frames = done
+        self._segments = 0
+        self._pace: float | None = None  # seconds a frame, of late
+        self._begun = self._last = time.monotonic()
+
+    def add(self, frames: int, segmentation: FrameSegmentation, stopping: bool) -> None:
+        """Count one more frame."""
+        now = time.monotonic()
+        took, self._last = now - self._last, now
+        first = self._frames == self.resumed_from  # which compiles and runs cold
+        if not first:
+            self._pace = took if self._pace is None else self._pace + _SMOOTH * (took - self._pace)
+        self._frames = frames
+        self._segments += len(segmentation.segments)
+        if self._progress is None:
+            return
+        pace = self._pace or took
+        left = None
+        if self._total is not None:
+            left = max(0, self._total - frames) * pace
+        self._progress(
+            Progress(
+                frames=frames,
+                total=self._total,
+                fps=1 / max(pace, 1e-9),
+                segments=len(segmentation.segments),
+                warm=float(segmentation.stats.get("warm", 0.0)),
+                seconds_left=left,
+                stopping=stopping,
+            )
+        )
+
+    def summary(self, path: Path, seconds: float, warnings: tuple[str, ...]) -> Summary:
+        """Tell what the volume holds now."""
+        from aaams_stream.store import open_volume
+
+        volume = open_volume(path)
+        here = self._frames - self.resumed_from
+        events = volume.events
+        return Summary(
+            store=path,
+            frames=volume.frame_count,
+            resumed_from=self.resumed_from,
+            width=volume.width,
+            height=volume.height,
+            complete=volume.complete,
+            ended=volume.ended,
+            seconds=seconds,
+            fps=here / max(self._last - self._begun, 1e-9),
+            segments=self._segments / max(here, 1),
+            identities=_largest(volume, events),
+            events=len(events),
+            size=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+            warnings=warnings,
+        )
+
+
+def _largest(volume: Any, events: NDArray[Any]) -> int:
+    """Return the largest id given out: ids grow from 1 and are never used again."""
+    largest = int(events["id"].max(initial=0))
+    if volume.frame_count:
+        largest = max(largest, int(volume.segments(-1)["id"].max(initial=0)))
+    return largest

@@ -1,0 +1,17 @@
+"""The Zarr volume: writer, reader, resume. What zarr knows ends here."""
+
+from aaams_stream.store.layout import CHUNK_FRAMES, Header
+from aaams_stream.store.volume import Frames, Volume, is_volume, open_volume
+from aaams_stream.store.writer import VolumeWriter, create, resume
+
+__all__ = [
+    "CHUNK_FRAMES",
+    "Frames",
+    "Header",
+    "Volume",
+    "VolumeWriter",
+    "create",
+    "is_volume",
+    "open_volume",
+    "resume",
+]

@@ -1,0 +1,181 @@
+"""What a volume looks like on disk: names, columns, chunks, codecs and metadata.
+
+    labels/ids/0   uint32 (t, y, x)   the id volume; 0 = not written
+    0              uint8 (t, c, y, x) the frames, on demand
+    time           float64 (t)        presentation time in seconds
+    segments/…     one row per segment and frame, with offsets (t + 1)
+    events/…       one row per event, with offsets (t + 1)
+    resume/…       the segmenter's state at the last commit; gone once the volume is complete
+
+Zarr v3 throughout; `labels/ids`, and the group itself when it has frames, are OME-NGFF 0.5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import zarr
+from zarr.codecs import TransposeCodec, ZstdCodec
+
+from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE
+
+SCHEMA = 1
+KEY = "aaams_stream"  # our corner of the group's attributes
+NGFF = "0.5"
+
+CHUNK_FRAMES = 8
+ROWS = 16384  # of a column in one chunk
+_TILE_HEIGHT, _TILE_WIDTH = 720, 1280  # larger frames are cut into tiles of at most this
+_LEVEL = 3  # of zstd: 0.15 bytes a pixel for ids; 9 halves the speed for a tenth less
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    dtype: np.dtype[Any]
+    width: int | None  # values per row, None for a scalar
+    dimension: str | None  # name of that second axis
+
+
+def _columns(record: np.dtype[Any], axes: dict[str, str]) -> dict[str, Column]:
+    columns = {"frame": Column(np.dtype(np.uint32), None, None)}
+    for name in record.names or ():
+        field = record[name]
+        width = field.shape[0] if field.shape else None
+        columns[name] = Column(field.base, width, axes.get(name))
+    return columns
+
+
+SEGMENT_COLUMNS = _columns(
+    SEGMENT_DTYPE,
+    {
+        "mode": "Labxy",
+        "bandwidth_colour": "colour_pair",
+        "bandwidth_space": "space_pair",
+        "bbox": "corner",
+    },
+)
+EVENT_COLUMNS = _columns(EVENT_DTYPE, {})
+TABLES = {"segments": SEGMENT_COLUMNS, "events": EVENT_COLUMNS}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a volume is about; two runs may share a volume only if all of it is equal."""
+
+    width: int
+    height: int
+    rate: Fraction  # of the frames in the volume
+    time_base: Fraction
+    spec: str  # where the frames came from, to find them again
+    fingerprint: str | None  # what tells the source from others; None: it cannot be read again
+    selection: dict[str, Any]  # start, duration, every, size
+    configuration: dict[str, Any]  # every setting, table by table
+    with_video: bool = False
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the header as the attributes have it: `source` and `configuration`."""
+        source = dataclasses.asdict(self)
+        configuration = source.pop("configuration")
+        source.update(rate=str(self.rate), time_base=str(self.time_base))
+        return {"source": source, "configuration": configuration}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Header:
+        """Return the header that `to_record` wrote."""
+        source = dict(record["source"])
+        source.update({name: Fraction(source[name]) for name in ("rate", "time_base")})
+        return cls(**source, configuration=record["configuration"])
+
+
+def tile(height: int, width: int) -> tuple[int, int]:
+    """Return the height and width of a chunk: whole frames up to 720p, even tiles above."""
+    rows = -(-height // _TILE_HEIGHT)
+    columns = -(-width // _TILE_WIDTH)
+    if rows == columns == 1 or height * width <= _TILE_HEIGHT * _TILE_WIDTH:
+        return height, width
+    return -(-height // rows), -(-width // columns)
+
+
+def build(root: zarr.Group, header: Header) -> None:
+    """Create every node of an empty volume inside `root`."""
+    scale = float(1 / header.rate)
+    chunk = tile(header.height, header.width)
+    labels = root.create_group("labels", attributes={"ome": {"version": NGFF, "labels": ["ids"]}})
+    image_label = {"source": {"image": "../../"}} if header.with_video else {}
+    ids = labels.create_group(
+        "ids",
+        attributes={"ome": {**_multiscales("ids", "tyx", scale), "image-label": image_label}},
+    )
+    ids.create_array(
+        "0",
+        shape=(0, header.height, header.width),
+        chunks=(CHUNK_FRAMES, *chunk),
+        dtype=np.uint32,
+        filters=[TransposeCodec(order=(1, 2, 0))],
+        compressors=[ZstdCodec(level=_LEVEL)],
+        fill_value=0,
+        dimension_names=("t", "y", "x"),
+    )
+    if header.with_video:
+        root.update_attributes({"ome": _multiscales("video", "tcyx", scale)})
+        root.create_array(
+            "0",
+            shape=(0, 3, header.height, header.width),
+            chunks=(CHUNK_FRAMES, 3, *chunk),
+            dtype=np.uint8,
+            compressors=[ZstdCodec(level=1)],
+            fill_value=0,
+            dimension_names=("t", "c", "y", "x"),
+        )
+    _create_column(root, "time", Column(np.dtype(np.float64), None, None), "t")
+    for table, columns in TABLES.items():
+        group = root.create_group(table)
+        for name, column in columns.items():
+            _create_column(group, name, column, "row")
+        _create_column(group, "offsets", Column(np.dtype(np.uint64), None, None), "bound")
+    root.create_group("resume")
+
+
+def _create_column(group: zarr.Group, name: str, column: Column, rows: str) -> None:
+    width = () if column.width is None else (column.width,)
+    group.create_array(
+        name,
+        shape=(0, *width),
+        chunks=(ROWS, *width),
+        dtype=column.dtype,
+        filters=[TransposeCodec(order=(1, 0))] if width else [],
+        compressors=[ZstdCodec(level=_LEVEL)],
+        fill_value=0,
+        dimension_names=(rows, column.dimension) if width else (rows,),
+    )
+
+
+def _multiscales(name: str, axes: str, seconds: float) -> dict[str, Any]:
+    kinds = {
+        "t": {"type": "time", "unit": "second"},
+        "c": {"type": "channel"},
+        "y": {"type": "space"},
+        "x": {"type": "space"},
+    }
+    scale = [seconds if axis == "t" else 1.0 for axis in axes]
+    return {
+        "version": NGFF,
+        "multiscales": [
+            {
+                "name": name,
+                "axes": [{"name": axis, **kinds[axis]} for axis in axes],
+                "datasets": [
+                    {
+                        "path": "0",
+                        "coordinateTransformations": [{"type": "scale", "scale": scale}],
+                    }
+                ],
+            }
+        ],
+    }

@@ -1,0 +1,151 @@
+"""One stage per thread, with bounded queues between: `prefetch` before, `Behind` after.
+
+Both own one thread. An error on one side reaches the other; either side can stop both.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterable
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+Item = TypeVar("Item")
+
+_POLL = 0.1  # seconds between looks at the stop sign
+_PATIENCE = 1.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
+_END = object()
+
+
+class _Failure:
+    """An error on its way to the other thread."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def prefetch(
+    items: Iterable[Item],
+    depth: int,
+    *,
+    stop: Callable[[], None] = lambda: None,
+    give_up: Callable[[], bool] = lambda: False,
+) -> Generator[Item]:
+    """Yield `items`, taken by a thread of its own that runs up to `depth` ahead.
+
+    Wrap it in `contextlib.closing`: a consumer that stops then stops the thread. `stop` is called
+    at that moment, to wake an iteration that waits. While no item is ready, `give_up` is asked
+    again and again whether to end.
+    """
+    ready: queue.Queue[Any] = queue.Queue(depth)
+    halted = threading.Event()
+
+    def hand_over(item: Any) -> bool:
+        while not halted.is_set():
+            try:
+                ready.put(item, timeout=_POLL)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        iterator = iter(items)
+        try:
+            for item in iterator:
+                if not hand_over(item):
+                    return
+            hand_over(_END)
+        except BaseException as error:
+            hand_over(_Failure(error))
+        finally:
+            close = getattr(iterator, "close", None)  # in the thread that ran it
+            if close is not None:
+                close()
+
+    thread = threading.Thread(target=work, name="prefetch", daemon=True)
+    thread.start()
+    try:
+        while True:
+            try:
+                item = ready.get(timeout=_POLL)
+            except queue.Empty:
+                if give_up():
+                    return
+                continue
+            if item is _END:
+                return
+            if isinstance(item, _Failure):
+                raise item.error
+            yield item
+    finally:
+        halted.set()
+        stop()
+        thread.join(_PATIENCE)
+
+
+class Behind(Generic[Item]):
+    """Hands items to `handle` on a thread of its own, in order, at most `depth` behind.
+
+    A context manager: leaving it waits until everything is handled, unless an error is under way.
+    """
+
+    def __init__(self, handle: Callable[[Item], None], depth: int) -> None:
+        self._handle = handle
+        self._waiting: queue.Queue[Any] = queue.Queue(depth)
+        self._halted = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="behind", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            try:
+                self._put(_END)
+                self._thread.join()
+                self._raise_failure()
+            finally:
+                self._halted.set()
+        else:
+            self._halted.set()
+            self._thread.join()  # the item at hand is finished: half a chunk helps nobody
+
+    def put(self, item: Item) -> None:
+        """Queue an item, waiting for room; raises what `handle` raised for an earlier one."""
+        self._put(item)
+
+    def _put(self, item: Any) -> None:
+        while True:
+            self._raise_failure()
+            try:
+                self._waiting.put(item, timeout=_POLL)
+            except queue.Full:
+                continue
+            return
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self) -> None:
+        while not self._halted.is_set():
+            try:
+                item = self._waiting.get(timeout=_POLL)
+            except queue.Empty:
+                continue
+            if item is _END:
+                return
+            try:
+                self._handle(item)
+            except BaseException as error:
+                self._failure = error
+                return
