@@ -37,8 +37,9 @@ class DomainParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(self.sigma2 > 0, f"{table}.sigma2", "> 0", self.sigma2)
-        _require(self.epsilon2 >= 0, f"{table}.epsilon2", ">= 0", self.epsilon2)
+        # Beyond these, float32 overflows or a window holds more than any picture.
+        _require(0.01 <= self.sigma2 <= 1e4, f"{table}.sigma2", "in 0.01..10000", self.sigma2)
+        _require(0 <= self.epsilon2 <= 1e8, f"{table}.epsilon2", "in 0..1e8", self.epsilon2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class CoreParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(self.delta > 0, f"{table}.delta", "> 0", self.delta)
+        _require(0 < self.delta <= 1e6, f"{table}.delta", "> 0 and <= 1e6", self.delta)
         _require(self.max_iterations >= 1, f"{table}.max_iterations", ">= 1", self.max_iterations)
         _require(
             0 <= self.min_merge_share < 1,
@@ -84,7 +85,7 @@ class PostParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(self.min_size >= 1, f"{table}.min_size", ">= 1", self.min_size)
+        _require(1 <= self.min_size <= 2**31, f"{table}.min_size", "in 1..2**31", self.min_size)
         _require(
             self.criterion in CRITERIA,
             f"{table}.criterion",

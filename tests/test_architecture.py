@@ -29,7 +29,10 @@ OWNERS = {
 
 # What a room may know of ours, beyond errors, model, params and kernels.
 FRIENDS = {
+    "source": {"demo"},
     "image": {"climb", "features", "hierarchy"},
+    "identity": {"climb"},
+    "source": {"demo"},
     "stream": {"climb", "features", "hierarchy", "identity", "image"},
 }
 
