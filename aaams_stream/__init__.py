@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
     from aaams_stream.image import ImageSegmentation, segment_image
+    from aaams_stream.model import FrameSegmentation
     from aaams_stream.params import Params
+    from aaams_stream.pipeline import segment_video
     from aaams_stream.points import AAAMS
+    from aaams_stream.store import Volume, open_volume
+    from aaams_stream.stream import Segmenter
 
 __version__ = "0.1.0"
 
@@ -18,23 +22,33 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
+    "FrameSegmentation": "model",
     "ImageSegmentation": "image",
     "Params": "params",
+    "Segmenter": "stream",
     "SinkError": "errors",
     "SourceError": "errors",
+    "Volume": "store",
+    "open_volume": "store",
     "segment_image": "image",
+    "segment_video": "pipeline",
 }
 
 __all__ = [
     "AAAMS",
     "AaamsError",
     "ConfigError",
+    "FrameSegmentation",
     "ImageSegmentation",
     "Params",
+    "Segmenter",
     "SinkError",
     "SourceError",
+    "Volume",
     "__version__",
+    "open_volume",
     "segment_image",
+    "segment_video",
 ]
 
 

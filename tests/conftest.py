@@ -16,14 +16,19 @@ hypothesis.settings.load_profile("ours")
 PATIENCE = 2.0  # seconds a thread that was told to stop may still take
 
 
+def _our_threads() -> set[threading.Thread]:
+    """Return the threads that run, without the pool that zarr keeps for the whole process."""
+    return {t for t in threading.enumerate() if not t.name.startswith(("zarr_io", "asyncio_"))}
+
+
 @pytest.fixture(autouse=True)
 def no_thread_left_behind() -> Iterator[None]:
     """Fail a test after which a thread it started still runs."""
-    before = set(threading.enumerate())
+    before = _our_threads()
     yield
     deadline = time.monotonic() + PATIENCE
-    for thread in set(threading.enumerate()) - before:
+    for thread in _our_threads() - before:
         thread.join(max(0.0, deadline - time.monotonic()))
-    left = sorted(thread.name for thread in set(threading.enumerate()) - before)
+    left = sorted(thread.name for thread in _our_threads() - before)
     if left:
         pytest.fail(f"the test left threads behind: {', '.join(left)}")

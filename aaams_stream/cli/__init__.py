@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from aaams_stream import __version__
 from aaams_stream.errors import AaamsError
 
-ROOMS = ("image",)
+ROOMS = ("image", "video")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,297 @@
+"""Commands for video: `segment`, `info` and `render`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from aaams_stream.cli import options
+
+if TYPE_CHECKING:
+    from aaams_stream.pipeline import Progress, Summary
+    from aaams_stream.store import Volume
+
+VIEWS = ("boundaries", "colours", "ids")
+_LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
+_BAR_SECONDS = 0.1  # between redraws of the bar
+_BAR_WIDTH = 24
+
+
+def add_commands(commands: Any) -> None:
+    """Add `segment`, `info` and `render` to the parser."""
+    _add_segment(commands)
+    info = commands.add_parser(
+        "info", help="what is in a volume", description="Tell what a volume holds."
+    )
+    info.add_argument("volume", metavar="OUT.zarr")
+    info.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    info.set_defaults(run=run_info)
+
+    render = commands.add_parser(
+        "render",
+        help="draw a volume over its source, as a film",
+        description="Draw a volume over its source as H.264 in MP4; the source's times are kept.",
+    )
+    render.add_argument("volume", metavar="OUT.zarr")
+    render.add_argument("-o", "--output", metavar="OVERLAY.mp4", required=True)
+    render.add_argument(
+        "--view", choices=VIEWS, default=VIEWS[0], help="what is drawn (default: %(default)s)"
+    )
+    render.add_argument(
+        "--source",
+        metavar="FILE",
+        help="the pictures; by default those in the volume, or the source it was made from",
+    )
+    render.add_argument("--overwrite", action="store_true", help="replace an existing film")
+    options.add_reporting(render)
+    render.set_defaults(run=run_render)
+
+
+def _add_segment(commands: Any) -> None:
+    segment = commands.add_parser(
+        "segment",
+        help="segment a video into a Zarr volume",
+        description="Segment a video, frame by frame, into a Zarr volume of lasting identities.",
+    )
+    segment.add_argument(
+        "input",
+        metavar="INPUT",
+        help="a file, a folder or quoted pattern of images, camera:N, an address, - (y4m or "
+        "MPEG-TS on standard input), or `demo`: a clip drawn on the spot",
+    )
+    segment.add_argument("-o", "--output", metavar="OUT.zarr", required=True)
+    what = segment.add_argument_group("what is segmented")
+    what.add_argument(
+        "--start", metavar="TIME", type=_seconds, help="seconds or [hh:]mm:ss from the first frame"
+    )
+    what.add_argument("--duration", metavar="TIME", type=_seconds, help="length of the stretch")
+    what.add_argument("--every", metavar="N", type=int, default=1, help="keep each N-th frame")
+    what.add_argument("--size", metavar="WxH", type=_size, help="scale the frames")
+    what.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
+    where = segment.add_argument_group("what is written")
+    where.add_argument("--with-video", action="store_true", help="store the frames too")
+    where.add_argument("--overlay", metavar="OUT.mp4", help="a film of the boundaries beside it")
+    existing = where.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue an incomplete volume")
+    existing.add_argument("--overwrite", action="store_true", help="replace an existing volume")
+    options.add_settings(segment)
+    options.add_reporting(segment)
+    segment.set_defaults(run=run_segment)
+
+
+def run_segment(args: argparse.Namespace) -> int:
+    """Segment a video; 130 after Ctrl-C, with the volume valid and resumable."""
+    params = options.read_settings(args)
+    if args.segments is not None:
+        params = params.updated({"stream": {"segments": args.segments}})
+    options.say_if_cold(args.quiet)
+    from aaams_stream.pipeline import Interrupted, segment_video
+
+    meter = Meter(args.quiet)
+    code = 0
+    try:
+        summary = segment_video(
+            args.input,
+            args.output,
+            params,
+            start=args.start,
+            duration=args.duration,
+            every=args.every,
+            size=args.size,
+            with_video=args.with_video,
+            resume=args.resume,
+            overwrite=args.overwrite,
+            overlay=args.overlay,
+            progress=meter.frame,
+        )
+    except Interrupted as stopped:
+        summary, code = stopped.summary, 130
+    finally:
+        meter.close()
+    if not args.quiet:
+        for warning in summary.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+    if code:
+        hint = "" if summary.complete else "; --resume continues"
+        print(f"interrupted: {summary.store} holds {summary.frames} frames{hint}", file=sys.stderr)
+    if args.json:
+        print(json.dumps({**dataclasses.asdict(summary), "store": str(summary.store)}))
+    elif not args.quiet and not code:
+        print(_told(summary))
+    return code
+
+
+def run_info(args: argparse.Namespace) -> int:
+    """Print what a volume holds."""
+    from aaams_stream.store import open_volume
+
+    facts = gather(open_volume(args.volume))
+    if args.json:
+        print(json.dumps(facts))
+        return 0
+    width = max(len(name) for name in facts)
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {item}" for key, item in value.items()) or "none"
+        print(f"{name.replace('_', ' '):<{width}}  {value}")
+    return 0
+
+
+def run_render(args: argparse.Namespace) -> int:
+    """Draw a volume as a film."""
+    from aaams_stream.pipeline import render_volume
+
+    meter = Meter(args.quiet)
+    begun = time.monotonic()
+    try:
+        frames = render_volume(
+            args.volume,
+            args.output,
+            view=args.view,
+            source=args.source,
+            overwrite=args.overwrite,
+            progress=meter.count,
+        )
+    finally:
+        meter.close()
+    seconds = time.monotonic() - begun
+    if args.json:
+        print(json.dumps({"output": args.output, "frames": frames, "seconds": seconds}))
+    elif not args.quiet:
+        print(f"{args.output}: {frames} frames in {seconds:.1f} s")
+    return 0
+
+
+def warm_kernels() -> None:
+    """Compile what a stream needs, by running one."""
+    from aaams_stream.demo import demo_frame
+    from aaams_stream.stream import Segmenter
+
+    segmenter = Segmenter()
+    for index in range(3):
+        segmenter.step(demo_frame(8 * index).rgb[::2, ::2].copy())
+
+
+def gather(volume: Volume) -> dict[str, Any]:
+    """Return what there is to say about a volume, ready for JSON."""
+    from aaams_stream.model import EventKind
+    from aaams_stream.params import Params
+
+    times, events = volume.times, volume.events
+    rows = int(volume.offsets("segments")[-1])
+    size = sum(file.stat().st_size for file in volume.path.rglob("*") if file.is_file())
+    pixels = volume.frame_count * volume.width * volume.height
+    defaults = Params().to_dict()
+    changed = {
+        f"{table}.{key}": value
+        for table, keys in volume.header.configuration.items()
+        for key, value in keys.items()
+        if defaults.get(table, {}).get(key) != value
+    }
+    return {
+        "volume": str(volume.path),
+        "frames": volume.frame_count,
+        "width": volume.width,
+        "height": volume.height,
+        "complete": volume.complete,
+        "ended": volume.ended,
+        "source": volume.source,
+        "first_time": float(times[0]) if len(times) else None,
+        "last_time": float(times[-1]) if len(times) else None,
+        "segments_per_frame": round(rows / max(volume.frame_count, 1), 1),
+        "events": {
+            kind.name.lower(): int(count)
+            for kind in EventKind
+            if (count := (events["kind"] == kind).sum())
+        },
+        "with_video": volume.video is not None,
+        "bytes": size,
+        "bytes_per_pixel": round(size / pixels, 4) if pixels else None,
+        "changed_settings": changed,
+        "version": volume.version,
+    }
+
+
+class Meter:
+    """Shows progress on stderr: a bar on a terminal, a line every ten seconds elsewhere."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._bar = sys.stderr.isatty()
+        self._shown = time.monotonic() if not self._bar else 0.0
+        self._open = False
+
+    def frame(self, progress: Progress) -> None:
+        """Show a segmenter's progress."""
+        rest = f"{progress.fps:.1f} fps, {progress.segments} segments, {progress.warm:.0%} warm"
+        if progress.stopping:
+            rest += ", finishing the chunk at hand (Ctrl-C again stops at once)"
+        elif progress.seconds_left is not None:
+            rest += f", {_clock(progress.seconds_left)} left"
+        self._show(progress.frames, progress.total, rest)
+
+    def count(self, done: int, total: int) -> None:
+        """Show plain progress."""
+        self._show(done, total, "")
+
+    def close(self) -> None:
+        """Leave the line of the bar."""
+        if self._open:
+            print(file=sys.stderr)
+            self._open = False
+
+    def _show(self, done: int, total: int | None, rest: str) -> None:
+        now = time.monotonic()
+        pause = _BAR_SECONDS if self._bar else _LINE_SECONDS
+        if self._quiet or (now - self._shown < pause and done != total):
+            return
+        if not self._bar and now - self._shown < pause:
+            return  # the last line of a short run says nothing the summary does not
+        self._shown = now
+        count = f"{done}/{total}" if total is not None else f"{done}"
+        if not self._bar:
+            print(f"frame {count}, {rest}".rstrip(", "), file=sys.stderr, flush=True)
+            return
+        filled = round(_BAR_WIDTH * min(1.0, done / total)) if total else 0
+        drawn = f"{'█' * filled}{'·' * (_BAR_WIDTH - filled)} " if total else ""
+        print(f"\r{drawn}{count} {rest}\x1b[K", end="", file=sys.stderr, flush=True)
+        self._open = True
+
+
+def _told(summary: Summary) -> str:
+    ended = "" if summary.ended == "complete" else f" ({summary.ended})"
+    resumed = f", {summary.resumed_from} of them from before" if summary.resumed_from else ""
+    return (
+        f"{summary.store}: {summary.frames} frames{ended}{resumed}, "
+        f"{summary.width}x{summary.height}, {summary.segments:.0f} segments a frame, "
+        f"{summary.identities} identities, {summary.size / 1e6:.1f} MB, "
+        f"{summary.fps:.1f} fps in {_clock(summary.seconds)}"
+    )
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _seconds(text: str) -> Fraction:
+    total = Fraction(0)
+    try:
+        for part in text.split(":"):
+            total = total * 60 + Fraction(part)
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"expected seconds or [hh:]mm:ss, got {text!r}") from None
+    return total
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, x, height = text.lower().partition("x")
+    if not (x and width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected WxH, for example 640x480, got {text!r}")
+    return int(width), int(height)
