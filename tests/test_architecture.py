@@ -29,7 +29,6 @@ OWNERS = {
 
 # What a room may know of ours, beyond errors, model, params and kernels.
 FRIENDS = {
-    "source": {"demo"},
     "image": {"climb", "features", "hierarchy"},
     "identity": {"climb"},
     "source": {"demo"},
