@@ -49,7 +49,8 @@ def lab_planes(rgb: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.float3
     rgb (h, w, 3) is sRGB. The float conversion is used: OpenCV's 8-bit one is off by up to 2.8.
     """
     h, w, _ = rgb.shape
-    scaled = np.multiply(rgb, np.float32(1.0 / np.iinfo(rgb.dtype).max), dtype=np.float32)
+    unit = np.float32(1.0 / np.iinfo(rgb.dtype).max)
+    scaled = np.multiply(rgb, unit, dtype=np.float32, order="C")  # OpenCV writes no other layout
     planes = np.full((3, h, -(-w // LANES) * LANES), FAR, np.float32)
     cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB, dst=scaled)
     for k in range(3):
