@@ -38,7 +38,7 @@ class Pipe:
 
 
 class Reel:
-    """One opened container: its best video stream, decoded in presentation order.
+    """One opened container: its largest video stream, decoded in presentation order.
 
     Times are the stream's own, exact; where a frame has none, the one before plus one frame at
     the nominal rate. Times that run backwards are handed on as they are, and so is the order.
@@ -88,11 +88,12 @@ class Reel:
             ) from error
         except (av.error.FFmpegError, OSError) as error:
             raise SourceError(f"{self.name}: cannot be opened ({_reason(error)})") from error
-        stream = self._container.streams.best("video")
-        if stream is None or stream.disposition & av.stream.Disposition.attached_pic:
+        cover = av.stream.Disposition.attached_pic
+        films = [film for film in self._container.streams.video if not film.disposition & cover]
+        if not films:
             self._container.close()
             raise SourceError(f"{self.name}: has no video stream; give a file with pictures in it")
-        self._stream = stream
+        self._stream = max(films, key=lambda film: film.width * film.height)  # the first of equals
 
     def _duration(self) -> Fraction | None:
         if self._stream.duration:
