@@ -58,18 +58,30 @@ def lab_planes(rgb: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.float3
     return planes
 
 
-def edge_strength(planes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
-    """Return the colour gradient (h, w) at a scale of one pixel, in L*a*b* units per pixel."""
-    total = np.zeros((planes.shape[1], width), np.float32)
-    for plane in planes:
-        smooth = cv2.GaussianBlur(plane[:, :width], (5, 5), 1.0, borderType=cv2.BORDER_REFLECT)
+def smoothed(planes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    """Return the planes (3, h, w) at a scale of one pixel, without their padding."""
+    smooth = np.empty((3, planes.shape[1], width), np.float32)
+    for plane, out in zip(planes, smooth, strict=True):
+        cv2.GaussianBlur(plane[:, :width], (5, 5), 1.0, dst=out, borderType=cv2.BORDER_REFLECT)
+    return smooth
+
+
+def slope(smooth: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the length (h, w) of the colour gradient of smoothed planes."""
+    total = np.zeros(smooth.shape[1:], np.float32)
+    for plane in smooth:
         for dx, dy in ((1, 0), (0, 1)):
             # the central difference: Sobel's cross-smoothing comes on top of the Gaussian
-            slope = cv2.Sobel(
-                smooth, cv2.CV_32F, dx, dy, ksize=3, scale=1 / 8, borderType=cv2.BORDER_REFLECT
+            rise = cv2.Sobel(
+                plane, cv2.CV_32F, dx, dy, ksize=3, scale=1 / 8, borderType=cv2.BORDER_REFLECT
             )
-            total += slope * slope
+            total += rise * rise
     return np.sqrt(total, out=total)
+
+
+def edge_strength(planes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    """Return the colour gradient (h, w) at a scale of one pixel, in L*a*b* units per pixel."""
+    return slope(smoothed(planes, width))
 
 
 def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:

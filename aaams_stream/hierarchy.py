@@ -41,6 +41,11 @@ class MergeTree:
         """How many regions the finest partition has."""
         return self.level.size + 1 - self.forced
 
+    def level_of(self, segments: int) -> float:
+        """Return the least level at which a cut has at most so many segments."""
+        merges = max(self.level.size + 1 - segments, self.forced)
+        return float(self.level[self.forced : merges].max(initial=0.0))
+
     def cut(self, *, level: float | None = None, segments: int | None = None) -> NDArray[np.uint32]:
         """Return the partition (h, w) at a merge level, or of a number of segments.
 

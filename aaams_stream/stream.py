@@ -45,6 +45,7 @@ _VOTE_REACH = 2
 _VOTE_STAY = np.float32(1.0)  # the pixel's earlier self votes like one neighbour of equal colour
 _SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
 _OLD_PAIR = 0.25  # two old segments merge below this share of the level
+_NOISE = 0.2  # merge level below which a difference is not worth a segment
 _PULL = 0.25  # how hard the level is pulled towards the wanted number of segments
 _TILE = 48  # pixels: large segments are decided afresh in squares of this side
 _LARGE = 1.0  # a segment is large above this multiple of the share of a picture that is due
@@ -60,7 +61,7 @@ class SegmenterState:
     level: float  # merge level that holds the wanted number of segments
     unit: float  # turns a sum of weights into a density
     labels: NDArray[np.int32]  # (h, w) rows of the table
-    planes: NDArray[np.float32]  # (3, h, pitch)
+    smooth: NDArray[np.float32]  # (3, h, w) L*a*b*, less noisy
     density: NDArray[np.float32]  # (h, w)
     grey: NDArray[np.uint8]  # (h, w)
     table: Table
@@ -91,7 +92,7 @@ class SegmenterState:
             level=float(arrays["level"]),
             unit=float(arrays["unit"]),
             labels=arrays["labels"],
-            planes=arrays["planes"],
+            smooth=arrays["smooth"],
             density=arrays["density"],
             grey=arrays["grey"],
             table=record("table", Table),
@@ -139,6 +140,7 @@ class _Picture:
     """One frame as planes."""
 
     planes: NDArray[np.float32]  # (3, h, pitch)
+    smooth: NDArray[np.float32]  # (3, h, w) less noisy: what is compared over time
     strength: NDArray[np.float32]  # (h, w)
     grey: NDArray[np.uint8]  # (h, w)
 
@@ -164,8 +166,8 @@ def step(
     seconds: dict[str, float] = {}
     clock = stopwatch(seconds)
     planes = features.lab_planes(frame)
-    strength = features.edge_strength(planes, frame.shape[1])
-    picture = _Picture(planes, strength, features.grey(frame))
+    smooth = features.smoothed(planes, frame.shape[1])
+    picture = _Picture(planes, smooth, features.slope(smooth), features.grey(frame))
     clock("features")
     prediction = None
     if state is not None:
@@ -192,9 +194,9 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
     density = np.empty_like(state.density)
     carry.carry_labels(
         state.labels,
-        state.planes,
+        state.smooth,
         state.density,
-        picture.planes,
+        picture.smooth,
         flow,
         np.float32(params.stream.tolerance2),
         prior,
@@ -214,12 +216,8 @@ def _cold(
     tree = build_tree(graph, params.post, FLOOR * params.colour.sigma2)
     level = params.post.threshold
     if params.stream.segments:
-        cut = tree.cut(segments=params.stream.segments)
-        merges = max(tree.level.size + 1 - params.stream.segments, tree.forced)
-        level = float(tree.level[tree.forced : merges + 1].max(initial=0.0))
-    else:
-        cut = tree.cut(level=level)
-    labels = cut.astype(np.int32)
+        level = max(tree.level_of(params.stream.segments), _NOISE)
+    labels = tree.cut(level=level).astype(np.int32)
     modes = find_modes(labels, pixels, alive, params)
     count = len(modes.density)
     next_id = 1 if state is None else state.next_id
@@ -235,7 +233,7 @@ def _cold(
         level=level,
         unit=pixels.unit,
         labels=labels,
-        planes=picture.planes,
+        smooth=picture.smooth,
         density=pixels.density,
         grey=picture.grey,
         table=_table(ids, np.full(count, index, np.int64), labels, modes),
@@ -299,7 +297,7 @@ def _warm(
     table = _table(ids, settled.born[first], final, modes)
     level = state.level
     if params.stream.segments:
-        level *= (len(ids) / params.stream.segments) ** _PULL
+        level = max(level * (len(ids) / params.stream.segments) ** _PULL, _NOISE)
     clock("identity")
     new = SegmenterState(
         index=state.index + 1,
@@ -307,7 +305,7 @@ def _warm(
         level=level,
         unit=state.unit,
         labels=final,
-        planes=picture.planes,
+        smooth=picture.smooth,
         density=pixels.density,
         grey=picture.grey,
         table=table,
