@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,7 +47,7 @@ def read_image(path: str | Path) -> NDArray[np.uint8] | NDArray[np.uint16]:
         decoded = _decode(data, cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH)
     if decoded is None:
         if path.suffix.lower() in _VIDEO_SUFFIXES:
-            raise SourceError(f"{path}: is a video, expected one image")
+            raise SourceError(f"{path}: is a video, expected one image; see aaams-stream segment")
         raise SourceError(f"{path}: cannot decode the image; expected PNG, JPEG, TIFF or the like")
     if decoded.dtype not in (np.uint8, np.uint16):
         raise SourceError(
@@ -140,10 +141,22 @@ def _ends_too_soon(data: bytes) -> bool:
 
 
 def _decode(data: bytes, flags: int) -> NDArray[Any] | None:
-    try:
-        return cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-    except cv2.error:
-        return None
+    """Decode, or return None; what the codecs print is passed on only if a picture came out."""
+    decoded: NDArray[Any] | None = None
+    with tempfile.TemporaryFile() as log:
+        kept = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        except cv2.error:
+            pass
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        log.seek(0)
+        if decoded is not None:
+            os.write(2, log.read())
+    return decoded
 
 
 def _encode(path: Path, pixels: NDArray[Any]) -> bytes:

@@ -121,8 +121,9 @@ def warm_kernels() -> None:
 
     labels = segment_image(draw_scene(24, 36)).labels
     metrics.score_image(labels, labels)
-    points = np.repeat(np.arange(12.0).reshape(6, 2), 4, axis=0)
-    AAAMS(1.0, 1.0).fit(points)
+    points = np.random.default_rng(0).normal(size=(1000, 2))
+    for few_or_many in (points[:60], points):  # few points take a way of their own
+        AAAMS(0.4, 0.5, min_size=3, bhattacharyya=1.0, n_clusters=2).fit(few_or_many)
 
 
 def _check_outputs(args: argparse.Namespace) -> dict[str, Path]:

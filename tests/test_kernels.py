@@ -1,0 +1,101 @@
+"""Where compiled code is kept, and whether there is any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import aaams_stream
+from aaams_stream import kernels
+
+SOURCE = Path(aaams_stream.__file__).parent
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Copy the package without compiled code; return it and how to run Python beside it."""
+    shutil.copytree(
+        SOURCE, tmp_path / "site" / "aaams_stream", ignore=shutil.ignore_patterns("__pycache__")
+    )
+
+    def run(code, **environment):
+        env = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "XDG"))},
+            "PYTHONPATH": str(tmp_path / "site"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **environment,
+        }
+        command = [sys.executable, "-W", "error", "-c", code]
+        return subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    return tmp_path / "site" / "aaams_stream", run
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes folders unwritable the POSIX way")
+def test_kernels_work_where_neither_package_nor_home_can_be_written(installed, tmp_path):
+    package, run = installed
+    (package / "kernels" / "__pycache__").touch()  # a file: no folder can be made there
+    (tmp_path / "temporary").mkdir()
+    code = "from aaams_stream.kernels import metrics\nimport numba; print(numba.config.CACHE_DIR)\n"
+    done = run(code, HOME="/proc/nowhere", TMPDIR=str(tmp_path / "temporary"))
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    assert folder.parent == tmp_path / "temporary"
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_package_that_can_be_written_keeps_its_code_beside_it(installed):
+    _, run = installed
+    done = run(
+        "from aaams_stream.kernels import window\n"
+        "import numba; print(repr(numba.config.CACHE_DIR), window.first_shift._cache.cache_path)"
+    )
+    assert done.returncode == 0, done.stderr
+    setting, folder = done.stdout.split()
+    assert setting == "''"
+    assert folder.endswith(os.path.join("kernels", "__pycache__"))
+
+
+def test_fresh_code_is_reported_as_not_compiled(installed):
+    _, run = installed
+    done = run(
+        "from aaams_stream.kernels import is_compiled, regions\n"
+        "import numpy as np\n"
+        "before = is_compiled(regions.count_contacts)\n"
+        "regions.count_contacts(np.zeros((2, 2), np.int32))\n"
+        "print(before, is_compiled(regions.count_contacts))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True"]
+    again = run(
+        "from aaams_stream.kernels import is_compiled, regions\n"
+        "print(is_compiled(regions.count_contacts), is_compiled(regions.find_edges))"
+    )
+    assert again.stdout.split() == ["True", "False"]
+
+
+def test_a_kernel_that_cannot_be_asked_counts_as_compiled():
+    assert kernels.is_compiled(object())
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are a POSIX matter")
+def test_cached_code_never_goes_where_others_can_write(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first = kernels._private_folder()
+    assert kernels._private_folder() == first
+    assert os.stat(first).st_mode & 0o077 == 0
+    os.chmod(first, 0o777)
+    other = kernels._private_folder()
+    assert other != first
+    assert os.stat(other).st_mode & 0o077 == 0
+    os.rmdir(first)
+    os.symlink(tmp_path, first)
+    assert kernels._private_folder() != first
