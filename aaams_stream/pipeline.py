@@ -254,7 +254,9 @@ def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> 
     with _CtrlC() as ctrl_c, Behind(write, BEHIND) as sink:
 
         def give_up() -> bool:
-            return frames.live and ctrl_c.pressed
+            nonlocal interrupted
+            interrupted = frames.live and ctrl_c.pressed
+            return interrupted
 
         with closing(prefetch(frames, AHEAD, stop=frames.stop, give_up=give_up)) as stream:
             for frame in stream:
@@ -269,8 +271,6 @@ def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> 
                 if ctrl_c.pressed and (whole or frames.live):
                     interrupted = True
                     break
-            else:
-                interrupted = frames.ended == INTERRUPTED  # while a live source was silent
     if not interrupted:
         writer.finish(frames.ended)
     elif frames.live:  # which has no other end and cannot be resumed
