@@ -188,8 +188,9 @@ def climb(
 ) -> tuple[NDArray[np.int32], History]:
     """Iterate Alg. 1 until the clusters of `moving` have converged or merges have settled.
 
-    `unsettled` are the pixels that may still change hands; `alive` are all clusters, those that stand still included; `rows` the iterations so far, the
-    last of which has just merged. Returns the clusters left and the history.
+    `unsettled` are the pixels that may still change hands; `alive` are all clusters, those that
+    stand still included; `rows` the iterations so far, the last of which has just merged. Returns
+    the clusters left and the history.
     """
     scales = Scales.of(params)
     while True:
@@ -357,6 +358,7 @@ def history_row(
     shift: NDArray[np.float32],
     updates: Any,
 ) -> tuple[int, int, int, float, float, tuple[int, ...]]:
+    """Return what one iteration did, as a row of History."""
     lengths = np.linalg.norm(shift[moving], axis=1) if moving.size else np.zeros(1)
     largest, mean = float(lengths.max()), float(lengths.mean())
     return moved, int(merges), alive.size, largest, mean, tuple(int(k) for k in updates)
