@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -144,19 +144,29 @@ def _decode(data: bytes, flags: int) -> NDArray[Any] | None:
     """Decode, or return None; what the codecs print is passed on only if a picture came out."""
     decoded: NDArray[Any] | None = None
     with tempfile.TemporaryFile() as log:
-        kept = os.dup(2)
-        os.dup2(log.fileno(), 2)
-        try:
+        with _diverted(2, log.fileno()), suppress(cv2.error):
             decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        except cv2.error:
-            pass
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
         log.seek(0)
         if decoded is not None:
-            os.write(2, log.read())
+            with suppress(OSError):
+                os.write(2, log.read())
     return decoded
+
+
+@contextmanager
+def _diverted(stream: int, target: int) -> Iterator[None]:
+    """Let a file descriptor lead to another one for a while: codecs print from C."""
+    try:
+        kept = os.dup(stream)
+    except OSError:  # closed, so there is nothing to divert
+        yield
+        return
+    os.dup2(target, stream)
+    try:
+        yield
+    finally:
+        os.dup2(kept, stream)
+        os.close(kept)
 
 
 def _encode(path: Path, pixels: NDArray[Any]) -> bytes:
