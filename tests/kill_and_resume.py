@@ -21,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import standin
 import zarr.storage._local as local
 
-from aaams_stream import pipeline
+from aaams_stream import pipeline, render, source, store
 
+assert render and source and store  # imported here, before the forks
 pipeline.COMMIT_SECONDS = 0.0
 sys.modules["aaams_stream.stream"] = standin.module()
 put = local._put

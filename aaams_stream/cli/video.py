@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
+from aaams_stream.errors import ConfigError
 
 if TYPE_CHECKING:
     from aaams_stream.pipeline import Progress, Summary
@@ -88,6 +89,8 @@ def run_segment(args: argparse.Namespace) -> int:
     """Segment a video; 130 after Ctrl-C, with the volume valid and resumable."""
     params = options.read_settings(args)
     if args.segments is not None:
+        if args.segments < 1:
+            raise ConfigError(f"--segments must be >= 1, got {args.segments}")
         params = params.updated({"stream": {"segments": args.segments}})
     options.say_if_cold(args.quiet)
     from aaams_stream.pipeline import Interrupted, segment_video

@@ -202,11 +202,13 @@ def _require_same(path: Path, begun: Header, now: Header) -> None:
         raise SinkError(
             f"{path}: was begun with other settings ({', '.join(names)}); use those, or --overwrite"
         )
-    for name in ("selection", "with_video", "width", "height"):
-        if getattr(begun, name) != getattr(now, name):
+    wanted = (begun.selection | {"with_video": begun.with_video}).items()
+    given = now.selection | {"with_video": now.with_video}
+    for name, value in wanted:
+        if given.get(name) != value:
             raise SinkError(
-                f"{path}: was begun with another {name.replace('_', ' ')} "
-                f"({getattr(begun, name)}, now {getattr(now, name)}); use that, or --overwrite"
+                f"{path}: was begun with {name.replace('_', ' ')} {value} and not "
+                f"{given.get(name)}; use that, or --overwrite"
             )
 
 
