@@ -21,9 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import standin
 import zarr.storage._local as local
 
-from aaams_stream import pipeline, render, source, store
+from aaams_stream import pipeline, render, source, store  # noqa: F401  all before the forks
 
-assert render and source and store  # imported here, before the forks
 pipeline.COMMIT_SECONDS = 0.0
 sys.modules["aaams_stream.stream"] = standin.module()
 put = local._put
