@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import standin
 import zarr.storage._local as local
 
-from aaams_stream import pipeline, render, source, store  # noqa: F401  all before the forks
+from aaams_stream import pipeline, render, source, store  # noqa: F401  before the forks
 
 pipeline.COMMIT_SECONDS = 0.0
 sys.modules["aaams_stream.stream"] = standin.module()
 put = local._put
 
 
-def run(clip: Path, store: Path, dying: tuple[int, bool] | None = None) -> int:
+def run(clip: Path, target: Path, dying: tuple[int, bool] | None = None) -> int:
     """Segment in a fork that dies at write `dying`; return how many writes there were, or -1."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -52,7 +52,7 @@ def run(clip: Path, store: Path, dying: tuple[int, bool] | None = None) -> int:
         return put(path, value, exclusive)
 
     local._put = counted
-    pipeline.segment_video(clip, store, resume=True, with_video=True)
+    pipeline.segment_video(clip, target, resume=True, with_video=True)
     os.write(writing, str(writes).encode())
     os._exit(0)
 
