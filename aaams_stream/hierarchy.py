@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,12 +85,16 @@ class RegionGraph:
     def merged(
         self,
         params: PostParams,
+        least: tuple[int, int],
         floor: float,
         old: NDArray[np.int32],
         home: NDArray[np.int32],
         limits: NDArray[np.float64],
     ) -> MergeTree:
-        """Merge regions closest first, as far as `limits` allow; see kernels.regions."""
+        """Merge regions closest first, as far as `limits` allow; see kernels.regions.
+
+        least: the least size of a new region, and of an old one.
+        """
         criterion = regions.PLAIN if params.criterion == "bhattacharyya" else regions.SIZE_AWARE
         survivor, absorbed, level, forced = regions.merge_regions(
             self.moments.copy(),
@@ -97,7 +102,7 @@ class RegionGraph:
             self.second,
             self.length.copy(),
             self.contrast.copy(),
-            params.min_size,
+            np.array(least, np.float64),
             criterion,
             floor,
             old.copy(),
@@ -105,6 +110,32 @@ class RegionGraph:
             limits,
         )
         return MergeTree(self.leaves, survivor, absorbed, level, forced)
+
+    def colours(
+        self, labels: NDArray[Any], floor: float
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Return the colours (k, 9) of the segments of a coarser partition and their spread (k,).
+
+        labels (h, w): dense from 0. A row of colours is the mean (3) and the inverse of the
+        variance plus `floor` (6); the spread is the sum of squared deviations from the mean.
+        """
+        pixel = np.empty(len(self.moments), np.int64)
+        regions.densest_pixels(self.leaves, np.ones(self.leaves.shape, np.float32), pixel)
+        row = labels.reshape(-1)[pixel]
+        upper = np.triu_indices(3)
+        weight, mean = self.moments[:, 1:2], self.moments[:, 2:5]
+        squares = self.moments[:, 5:11] + weight * mean[:, upper[0]] * mean[:, upper[1]]
+        sums = np.zeros((int(labels.max()) + 1, 10))
+        np.add.at(sums, row, np.hstack([weight, weight * mean, squares]))
+        total = sums[:, 0].copy()
+        sums /= sums[:, :1]
+        mean = sums[:, 1:4]
+        variance = np.empty((len(sums), 3, 3))
+        variance[:, upper[0], upper[1]] = sums[:, 4:] - mean[:, upper[0]] * mean[:, upper[1]]
+        variance[:, upper[1], upper[0]] = variance[:, upper[0], upper[1]]
+        inverse = np.linalg.inv(variance + floor * np.eye(3))
+        rows = np.hstack([mean, inverse[:, upper[0], upper[1]]]).astype(np.float32)
+        return rows, total * np.trace(variance, axis1=1, axis2=2)
 
 
 def connect_regions(
@@ -125,10 +156,10 @@ def connect_regions(
     return RegionGraph(leaves, moments, *regions.find_edges(strength, leaves, capacity))
 
 
-def build_tree(graph: RegionGraph, params: PostParams, floor: float) -> MergeTree:
-    """Merge regions closest first until one is left.
+def build_tree(graph: RegionGraph, params: PostParams, least: int, floor: float) -> MergeTree:
+    """Merge regions below the size `least`, then closest first until one is left.
 
     floor is added to colour variances, as ξ is in Eq. 6.
     """
     new = np.full(len(graph.moments), -1, np.int32)
-    return graph.merged(params, floor, new, new, np.full(3, np.inf))
+    return graph.merged(params, (least, least), floor, new, new, np.full(3, np.inf))

@@ -30,6 +30,9 @@ class Table:
     precision: NDArray[np.float32]  # (k, 10) as in kernels.window
     moments: NDArray[np.float32]  # (k, 15)
     density: NDArray[np.float32]  # (k,)
+    colours: NDArray[np.float32]  # (k, 9) mean colour and inverse variance of the pixels
+    spread: NDArray[np.float64]  # (k,) squared colour deviation summed over the pixels
+    checked: NDArray[np.int64]  # (k,) frame in which it was last decided afresh
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def segment_image(
     clusters, alive, history = cluster_pixels(planes, pixels.shape[1], params, clock)
     floor = FLOOR * params.colour.sigma2
     graph = connect_regions(clusters.owner, planes, clusters.density, strength)
-    tree = build_tree(graph, params.post, floor)
+    tree = build_tree(graph, params.post, params.post.min_size, floor)
     if segments is None:
         labels = tree.cut(level=params.post.threshold)
     else:

@@ -33,7 +33,7 @@ from aaams_stream.climb import (
     merge_moved,
     nearest_pixels,
 )
-from aaams_stream.hierarchy import build_tree, connect_regions
+from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
 from aaams_stream.image import stopwatch
 from aaams_stream.kernels import agglomerate, carry, window
@@ -45,8 +45,12 @@ _VOTE_REACH = 2
 _VOTE_STAY = np.float32(1.0)  # the pixel's earlier self votes like one neighbour of equal colour
 _SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
 _OLD_PAIR = 0.25  # two old segments merge below this share of the level
+_OUTLIER = 2.0  # σ: a carried pixel further from its segment's colours is decided afresh
 _NOISE = 0.2  # merge level below which a difference is not worth a segment
 _PULL = 0.25  # how hard the level is pulled towards the wanted number of segments
+_BIRTH = 3e-4  # of the picture: the least size of a new segment
+_KEEP = 0.25  # of that: the least size of an old one
+_REST = 6  # frames before a coarse segment is decided afresh again
 _TILE = 48  # pixels: large segments are decided afresh in squares of this side
 _LARGE = 1.0  # a segment is large above this multiple of the share of a picture that is due
 _CUT_SHARE = 0.35  # a frame of which less than this can be explained may be a new scene
@@ -199,6 +203,8 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
         picture.smooth,
         flow,
         np.float32(params.stream.tolerance2),
+        state.table.colours,
+        np.float32(_OUTLIER**2),
         prior,
         labels,
         density,
@@ -213,7 +219,8 @@ def _cold(
     """Segment a frame as a single image; after a cut every identity is new."""
     pixels, alive, _ = cluster_pixels(picture.planes, picture.grey.shape[1], params, clock)
     graph = connect_regions(pixels.owner, picture.planes, pixels.density, picture.strength)
-    tree = build_tree(graph, params.post, FLOOR * params.colour.sigma2)
+    least = _least_sizes(picture.grey.size, params)[0]
+    tree = build_tree(graph, params.post, least, FLOOR * params.colour.sigma2)
     level = params.post.threshold
     if params.stream.segments:
         level = max(tree.level_of(params.stream.segments), _NOISE)
@@ -223,6 +230,7 @@ def _cold(
     next_id = 1 if state is None else state.next_id
     index = 0 if state is None else state.index
     ids = np.arange(next_id, next_id + count, dtype=np.uint32)
+    born = np.full(count, index, np.int64)
     events = [(EventKind.BIRTH, int(i), 0) for i in ids]
     if state is not None:
         events.insert(0, (EventKind.CUT, 0, 0))
@@ -236,7 +244,7 @@ def _cold(
         smooth=picture.smooth,
         density=pixels.density,
         grey=picture.grey,
-        table=_table(ids, np.full(count, index, np.int64), labels, modes),
+        table=_table(ids, born, labels, modes, graph, born, params),
         lost=Lost.empty(),
     )
     return new, np.array(events, EVENT_DTYPE)
@@ -250,7 +258,7 @@ def _warm(
     clock: Clock,
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame from what the frame before left."""
-    _forget_share(prediction.labels, state, params.stream.refresh)
+    due = _forget_share(prediction.labels, state, params)
     labels = np.empty_like(prediction.labels)
     carry.vote_boundaries(
         prediction.labels,
@@ -271,8 +279,11 @@ def _warm(
     old = np.empty(len(graph.moments), np.int32)
     home = np.empty(len(graph.moments), np.int32)
     carry.survey_leaves(graph.leaves, labels, prediction.prior, old, home)
-    limits = state.level * np.array([1.0, _SAME_HOME, _OLD_PAIR])
-    tree = graph.merged(params.post, FLOOR * params.colour.sigma2, old, home, limits)
+    few = len(state.table.ids) < params.stream.segments
+    limits = state.level * np.array([1.0, 1.0 if few else _SAME_HOME, _OLD_PAIR])
+    least = _least_sizes(labels.size, params)
+    floor = FLOOR * params.colour.sigma2
+    tree = graph.merged(params.post, least, floor, old, home, limits)
     pieces = tree.cut(level=np.inf).astype(np.int32)
     clock("regions")
 
@@ -293,8 +304,11 @@ def _warm(
     )
     ids, first, row = np.unique(settled.ids, return_index=True, return_inverse=True)
     final = row.astype(np.int32)[pieces]
+    row_before = settled.old[first]
+    rested = (row_before >= 0) & ~due[row_before]
+    checked = np.where(rested, state.table.checked[row_before], state.index)
     modes = _carry_modes(final, ids, pixels, anchors, alive, params, state)
-    table = _table(ids, settled.born[first], final, modes)
+    table = _table(ids, settled.born[first], final, modes, graph, checked, params)
     level = state.level
     if params.stream.segments:
         level = max(level * (len(ids) / params.stream.segments) ** _PULL, _NOISE)
@@ -314,21 +328,37 @@ def _warm(
     return new, settled.events
 
 
-def _forget_share(labels: NDArray[np.int32], state: SegmenterState, refresh: int) -> None:
-    """Drop the labels of a rotating share of the picture, so that no early error lives for ever.
+def _forget_share(
+    labels: NDArray[np.int32], state: SegmenterState, params: Params
+) -> NDArray[np.bool_]:
+    """Drop the labels of a share of the picture, so that no early error lives for ever.
 
     Segments take turns as a whole; those too large for that do so tile by tile, which keeps the
-    work of all frames alike.
+    work of all frames alike. While there are fewer segments than wanted, as much again goes to
+    those that spread most in colour. Returns which segments were dropped as a whole.
     """
+    table, refresh = state.table, params.stream.refresh
     turn = state.index % refresh
-    due = state.table.ids % refresh == turn
-    large = state.table.area > _LARGE * labels.size / refresh
-    labels[np.append(due & ~large, False)[labels]] = -1
+    budget = _LARGE * labels.size / refresh
+    large = table.area > budget
+    due = (table.ids % refresh == turn) & ~large
+    if len(table.ids) < params.stream.segments:
+        rested = (state.index - table.checked >= _REST) & ~large
+        coarse = np.argsort(np.where(rested, -table.spread, 0.0), kind="stable")
+        due[coarse[rested[coarse] & (np.cumsum(table.area[coarse]) <= budget)]] = True
+    labels[np.append(due, False)[labels]] = -1
     h, w = labels.shape
     rows, columns = np.ogrid[: -(-h // _TILE), : -(-w // _TILE)]
     for y, x in np.argwhere((5 * rows + 3 * columns) % refresh == turn) * _TILE:
         tile = labels[y : y + _TILE, x : x + _TILE]
         tile[np.append(large, False)[tile]] = -1
+    return np.asarray(due, np.bool_)
+
+
+def _least_sizes(pixels: int, params: Params) -> tuple[int, int]:
+    """Return how many pixels a new segment must have, and an old one to live on."""
+    new = max(round(_BIRTH * pixels), params.post.min_size)
+    return new, max(round(_KEEP * new), params.post.min_size)
 
 
 def pixels_of(pieces: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -472,10 +502,27 @@ def _carry_modes(
 
 
 def _table(
-    ids: NDArray[np.uint32], born: NDArray[np.int64], labels: NDArray[np.int32], modes: Modes
+    ids: NDArray[np.uint32],
+    born: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    modes: Modes,
+    graph: RegionGraph,
+    checked: NDArray[np.int64],
+    params: Params,
 ) -> Table:
-    area = np.bincount(labels.reshape(-1), minlength=len(ids))
-    return Table(ids, born, area, modes.location, modes.precision, modes.moments, modes.density)
+    colours, spread = graph.colours(labels, FLOOR * params.colour.sigma2)
+    return Table(
+        ids=ids,
+        born=born,
+        area=np.bincount(labels.reshape(-1), minlength=len(ids)),
+        location=modes.location,
+        precision=modes.precision,
+        moments=modes.moments,
+        density=modes.density,
+        colours=colours,
+        spread=spread,
+        checked=checked,
+    )
 
 
 def _describe(state: SegmenterState) -> NDArray[Any]:

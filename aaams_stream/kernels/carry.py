@@ -11,13 +11,24 @@ from numba import njit, prange
 
 @njit(cache=True, parallel=True, error_model="numpy")
 def carry_labels(
-    before, planes_before, density_before, planes, flow, tolerance_sq, prior, labels, density
+    before,
+    planes_before,
+    density_before,
+    planes,
+    flow,
+    tolerance_sq,
+    colours,
+    outlier_sq,
+    prior,
+    labels,
+    density,
 ):
     """Carry labels along the motion; keep those whose pixel still has its earlier colour.
 
     before (h, w): labels of the frame before; flow (h, w, 2): where each pixel came from. prior
     gets the carried label, or -1 from outside the picture; labels the same where the colour at
-    the source (bilinear) lies within the tolerance, else -1; density the carried density.
+    the source (bilinear) lies within the tolerance and is no outlier among the colours (k, 9) of
+    its segment, else -1; density the carried density.
     """
     h, w = before.shape
     for y in prange(h):
@@ -49,7 +60,18 @@ def carry_labels(
                 )
                 d = top * (np.float32(1.0) - fy) + low * fy - planes[k, y, x]
                 gap += d * d
-            if gap <= tolerance_sq:
+            if gap > tolerance_sq:
+                continue
+            m = colours[prior[y, x]]
+            dl = planes[0, y, x] - m[0]
+            da = planes[1, y, x] - m[1]
+            db = planes[2, y, x] - m[2]
+            off = (
+                (m[3] * dl + np.float32(2.0) * (m[4] * da + m[5] * db)) * dl
+                + (m[6] * da + np.float32(2.0) * m[7] * db) * da
+                + m[8] * db * db
+            )
+            if off <= outlier_sq:
                 labels[y, x] = prior[y, x]
 
 

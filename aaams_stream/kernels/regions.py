@@ -392,9 +392,11 @@ def inherit(a, b, old, home):
 
 @njit(cache=True, error_model="numpy")
 def merge_regions(
-    moments, first, second, length, contrast, min_size, criterion, floor, old, home, limits
+    moments, first, second, length, contrast, least, criterion, floor, old, home, limits
 ):
-    """Join regions below `min_size`, smallest first, then adjacent pairs, closest first (Alg. 2).
+    """Join regions that are too small, smallest first, then pairs, closest first (Alg. 2).
+
+    least (2,): the least size of a new region, and of an old one.
 
     Works in the arrays given. After each merge the statistics are updated and the levels of the
     edges around it computed anew: joining all pairs below a threshold at once would chain across
@@ -420,7 +422,7 @@ def merge_regions(
 
     size = 0
     for r in range(regions):
-        if moments[r, 0] < min_size:
+        if moments[r, 0] < least[int(old[r] >= 0)]:
             size = push(keys, items, size, moments[r, 0], r)
     while size > 0:
         r = np.int32(items[0])
@@ -441,13 +443,13 @@ def merge_regions(
                 best = other
             half = following[half]
         if best < 0:
-            continue  # the whole image is smaller than min_size
+            continue  # the whole image is too small
         inherit(best, r, old, home)
         unite(best, r, moments, parent, head, tail, following)
         survivor[merges] = best
         absorbed[merges] = r
         merges += 1
-        if moments[best, 0] < min_size:
+        if moments[best, 0] < least[int(old[best] >= 0)]:
             keys, items = with_room(keys, items, size)
             size = push(keys, items, size, moments[best, 0], best)
     small = merges
