@@ -28,7 +28,7 @@ from aaams_stream.threads import Behind, prefetch
 
 AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
 INTERRUPTED = "interrupted"
-COMMIT_SECONDS = 1.0  # between commits, which come where chunks end
+COMMIT_SECONDS = 3.0  # between commits, where chunks end: one costs 80 ms, and a crash loses so much
 _SMOOTH = 0.1  # weight of the newest frame in the speed shown
 
 

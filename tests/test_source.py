@@ -160,6 +160,23 @@ def test_alpha_is_laid_over_grey_as_for_images(tmp_path):
     np.testing.assert_array_equal(frames[0].rgb, as_rgb(rgba))
 
 
+def test_transparent_webm_is_laid_over_grey(tmp_path):
+    path = tmp_path / "a.webm"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libvpx-vp9", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuva420p"
+        rgba = np.full((48, 64, 4), 255, np.uint8)
+        rgba[:, 32:, 3] = 0
+        for _ in range(4):
+            frame = av.VideoFrame.from_ndarray(rgba, format="rgba").reformat(format="yuva420p")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    frames, _ = read(path)
+    assert [frame.time * 25 for frame in frames] == [0, 1, 2, 3]
+    assert frames[3].rgb[:, :28].min() > 240
+    assert abs(frames[3].rgb[:, 36:].astype(int) - 128).max() < 8
+
+
 @pytest.mark.parametrize("pix_fmt", ["gray", "gray16le", "yuv420p10le", "gbrp16le", "yuv444p"])
 def test_grey_and_deep_colours_become_eight_bits(tmp_path, pix_fmt):
     drawn = moving_frames(3)

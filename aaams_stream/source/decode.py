@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import av
 from av.filter import Graph
+from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from aaams_stream.errors import SourceError
@@ -94,6 +95,7 @@ class Reel:
             self._container.close()
             raise SourceError(f"{self.name}: has no video stream; give a file with pictures in it")
         self._stream = max(films, key=lambda film: film.width * film.height)  # the first of equals
+        self._decoder = _decoder(self._stream)
 
     def _duration(self) -> Fraction | None:
         if self._stream.duration:
@@ -131,6 +133,7 @@ class Reel:
             if frame.pts is None or frame.pts * self.time_base > goal:
                 return False
             self._container.seek(ticks, stream=self._stream)  # the look consumed packets
+            self._decoder.flush_buffers()
         except (av.error.FFmpegError, StopIteration):
             return False
         return True
@@ -158,11 +161,11 @@ class Reel:
                 continue
             waiting = False
             try:
-                frames = packet.decode()
+                frames = self._decoder.decode(packet if packet.size else None)
             except av.error.FFmpegError:
                 lost += 1
                 waiting = True
-                self._stream.codec_context.flush_buffers()
+                self._decoder.flush_buffers()
                 self.damage = _damage(lost, corrupt)
                 continue
             for frame in frames:
@@ -240,6 +243,17 @@ class Deinterlacer:
                 return
             taken = self._inside.popleft()
             yield Picture(taken.time, frame, taken.orientation, taken.aspect)
+
+
+def _decoder(stream: VideoStream) -> VideoCodecContext:
+    """Return what decodes a stream: its own decoder, unless that one is blind to transparency."""
+    own = stream.codec_context
+    other = {"vp8": "libvpx", "vp9": "libvpx-vp9"}.get(own.name)
+    if other in av.codecs_available and stream.metadata.get("alpha_mode") == "1":
+        decoder = VideoCodecContext.create(other, "r")
+        assert isinstance(decoder, VideoCodecContext)
+        return decoder
+    return own
 
 
 def _bwdif(frame: av.VideoFrame) -> Graph:

@@ -29,7 +29,7 @@ KEY = "aaams_stream"  # our corner of the group's attributes
 NGFF = "0.5"
 
 CHUNK_FRAMES = 8
-ROWS = 16384  # of a column in one chunk
+ROWS = 8192  # of a column in one chunk
 _TILE_HEIGHT, _TILE_WIDTH = 720, 1280  # larger frames are cut into tiles of at most this
 _LEVEL = 3  # of zstd: 0.15 bytes a pixel for ids; 9 halves the speed for a tenth less
 
