@@ -110,7 +110,7 @@ class StreamParams:
     refresh: in so many frames every segment is decided afresh once.
     """
 
-    segments: int = 250
+    segments: int = 280
     tolerance2: float = 9.0
     refresh: int = 32
 
