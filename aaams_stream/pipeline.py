@@ -28,7 +28,7 @@ from aaams_stream.threads import Behind, prefetch
 
 AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
 INTERRUPTED = "interrupted"
-COMMIT_SECONDS = 3.0  # between commits, where chunks end: one costs 80 ms, and a crash loses so much
+COMMIT_SECONDS = 3.0  # between commits; one costs 80 ms, and a crash loses what came after it
 _SMOOTH = 0.1  # weight of the newest frame in the speed shown
 
 
@@ -100,6 +100,7 @@ def segment_video(
     once, and the volume ends at its last commit. Either way it can be resumed.
     """
     from aaams_stream import store as stores
+    from aaams_stream.render import check_film
     from aaams_stream.source import open_source
     from aaams_stream.stream import Segmenter, SegmenterState
 
@@ -129,6 +130,8 @@ def segment_video(
             configuration=settings.to_dict(),
             with_video=with_video,
         )
+        if overlay is not None:
+            check_film(Path(overlay), overwrite or resume)  # before a volume is begun
         saved = None
         if resume and stores.is_volume(path):
             writer, saved = stores.resume(path, header, __version__)

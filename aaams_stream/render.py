@@ -74,6 +74,14 @@ def id_colours(ids: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return colours
 
 
+def check_film(path: Path, overwrite: bool) -> None:
+    """Raise a SinkError where a film cannot be written under this name."""
+    if path.exists() and not (overwrite and path.is_file()):
+        raise SinkError(f"{path}: exists; --overwrite replaces it")
+    if path.suffix.lower() not in {".mp4", ".m4v", ".mov"}:
+        raise SinkError(f"{path}: films are written as MP4; expected a name ending in .mp4")
+
+
 class Film:
     """An H.264 film in MP4 whose frames keep the times they are given.
 
@@ -92,10 +100,7 @@ class Film:
     ) -> None:
         import av
 
-        if path.exists() and not overwrite:
-            raise SinkError(f"{path}: exists; --overwrite replaces it")
-        if path.suffix.lower() not in {".mp4", ".m4v", ".mov"}:
-            raise SinkError(f"{path}: films are written as MP4; expected a name ending in .mp4")
+        check_film(path, overwrite)
         self._path = path
         self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
         self._zoom = -(-_SMALLEST // min(*size, _SMALLEST))

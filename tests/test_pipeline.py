@@ -292,6 +292,7 @@ def test_an_overlay_is_written_on_the_fly_with_the_times_of_the_source(tmp_path)
     assert times_of(film) == [Fraction(tick, 30) for tick in ticks]
     with pytest.raises(SinkError, match="exists"):
         segment_video(source, tmp_path / "b.zarr", overlay=film)
+    assert not (tmp_path / "b.zarr").exists()
 
 
 def test_a_resumed_overlay_has_its_beginning(clip, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -327,6 +328,14 @@ def test_other_schema_versions_and_strangers_are_told_apart(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(SinkError, match="not a volume of ours"):
         open_volume(tmp_path / "file")
+
+
+def test_a_volume_with_a_part_missing_says_which(tmp_path):
+    path = tmp_path / "a.zarr"
+    store.create(path, HEADER, VERSION)
+    shutil.rmtree(path / "labels")
+    with pytest.raises(SinkError, match=r"missing .*labels/ids/0"):
+        open_volume(path)
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
@@ -33,6 +34,8 @@ class Pipe:
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes, or nothing at the end or after a stop."""
         while not self.stopped:
+            if sys.platform == "win32":  # where only sockets can be waited for
+                return os.read(self._fd, size)
             if select.select([self._fd], [], [], _POLL)[0]:
                 return os.read(self._fd, size)
         return b""

@@ -156,7 +156,11 @@ class Volume:
 def open_volume(store: str | Path) -> Volume:
     """Open the volume at `store` for reading; a SinkError if there is none we can read."""
     path = Path(store)
-    return Volume(path, open_root(path))
+    root = open_root(path)
+    try:
+        return Volume(path, root)
+    except KeyError as error:
+        raise SinkError(f"{path}: a part of the volume is missing ({error})") from error
 
 
 def open_root(path: Path) -> zarr.Group:
