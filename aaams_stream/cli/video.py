@@ -138,10 +138,12 @@ def run_info(args: argparse.Namespace) -> int:
         print(json.dumps(facts))
         return 0
     width = max(len(name) for name in facts)
+    lines = []
     for name, value in facts.items():
         if isinstance(value, dict):
             value = ", ".join(f"{key} {item}" for key, item in value.items()) or "none"
-        print(f"{name.replace('_', ' '):<{width}}  {value}")
+        lines.append(f"{name.replace('_', ' '):<{width}}  {value}")
+    print("\n".join(lines))
     return 0
 
 
