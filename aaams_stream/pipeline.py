@@ -168,31 +168,25 @@ def render_volume(
     The pictures come from `source` if given, else from the volume if they are stored there, else
     from where the volume was made. progress: called with frames done and all. Returns the count.
     """
-    from aaams_stream.render import Film, paint
+    from aaams_stream.render import paint
     from aaams_stream.store import open_volume
 
     volume = open_volume(store)
-    header = volume.header
-    with ExitStack() as stack:
-        pictures = stack.enter_context(closing(_pictures(volume, source)))
-        first = next(pictures, None)
-        film = stack.enter_context(
-            Film(
-                Path(output),
-                (volume.width, volume.height),
-                rate=header.rate,
-                time_base=header.time_base,
-                overwrite=overwrite,
+    total = volume.frame_count
+    done = 0
+    with _film(Path(output), volume.header, overwrite) as film:
+        with closing(_pictures(volume, source)) as pictures:
+            for t, picture in zip(range(total), pictures, strict=False):
+                film.add(paint(picture.rgb, volume.ids[t], view), picture.time)
+                done = t + 1
+                if progress is not None:
+                    progress(done, total)
+        if done < total:
+            raise SourceError(
+                f"{source or volume.source}: ended after {done} frames of {total}; name the "
+                "pictures the volume was made from with --source"
             )
-        )
-        count = 0
-        while first is not None and count < volume.frame_count:
-            film.add(paint(first.rgb, volume.ids[count], view), first.time)
-            count += 1
-            if progress is not None:
-                progress(count, volume.frame_count)
-            first = next(pictures, None)
-    return count
+    return done
 
 
 def _pictures(volume: Any, source: str | Path | None) -> Generator[Frame]:

@@ -332,6 +332,10 @@ def test_a_source_that_moved_or_changed_is_asked_for(tmp_path):
     with pytest.raises(SourceError, match="has changed"):
         render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4")
     assert not (tmp_path / "o.mp4").exists()
+    write_clip(source, moving_frames(4), rate=10)
+    with pytest.raises(SourceError, match="ended after 4 frames of 11"):
+        render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4", source=source)
+    assert not (tmp_path / "o.mp4").exists()
     assert render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4", source=moved) == 11
 
 
