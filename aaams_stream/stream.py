@@ -53,7 +53,9 @@ _KEEP = 0.25  # of that: the least size of an old one
 _REST = 6  # frames before a coarse segment is decided afresh again
 _TILE = 48  # pixels: large segments are decided afresh in squares of this side
 _LARGE = 1.0  # a segment is large above this multiple of the share of a picture that is due
-_CUT_SHARE = 0.35  # a frame of which less than this can be explained may be a new scene
+# A cut: less than this share of the picture can be explained, and half of it is quite different.
+_CUT_SHARE = 0.3
+_STRANGE = 8.0  # L*a*b* units
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ class _Prediction:
     labels: NDArray[np.int32]  # (h, w) the same where the colour agrees, else -1
     density: NDArray[np.float32]  # (h, w)
     share: float  # of pixels explained
+    cut: bool  # another scene begins
 
 
 def step(
@@ -177,7 +180,7 @@ def step(
     if state is not None:
         prediction = _predict(picture, state, params)
         clock("motion")
-    if state is None or prediction is None or prediction.share < _CUT_SHARE:
+    if state is None or prediction is None or prediction.cut:
         new, events = _cold(picture, params, state, clock)
         share = 0.0
     else:
@@ -196,6 +199,7 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
     prior = np.empty_like(state.labels)
     labels = np.empty_like(state.labels)
     density = np.empty_like(state.density)
+    inside, strange = np.empty((2, len(labels)), np.int64)
     carry.carry_labels(
         state.labels,
         state.smooth,
@@ -205,12 +209,16 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
         np.float32(params.stream.tolerance2),
         state.table.colours,
         np.float32(_OUTLIER**2),
+        np.float32(_STRANGE**2),
         prior,
         labels,
         density,
+        inside,
+        strange,
     )
     share = float(np.count_nonzero(labels >= 0)) / labels.size
-    return _Prediction(flow, prior, labels, density, share)
+    cut = share < _CUT_SHARE and bool(2 * strange.sum() >= inside.sum())
+    return _Prediction(flow, prior, labels, density, share, cut)
 
 
 def _cold(

@@ -19,19 +19,25 @@ def carry_labels(
     tolerance_sq,
     colours,
     outlier_sq,
+    strange_sq,
     prior,
     labels,
     density,
+    inside,
+    strange,
 ):
     """Carry labels along the motion; keep those whose pixel still has its earlier colour.
 
     before (h, w): labels of the frame before; flow (h, w, 2): where each pixel came from. prior
     gets the carried label, or -1 from outside the picture; labels the same where the colour at
     the source (bilinear) lies within the tolerance and is no outlier among the colours (k, 9) of
-    its segment, else -1; density the carried density.
+    its segment, else -1; density the carried density. inside (h,) counts in each row the pixels
+    that came from inside the picture, strange (h,) those of them that changed by more than that.
     """
     h, w = before.shape
     for y in prange(h):
+        inside[y] = 0
+        strange[y] = 0
         for x in range(w):
             sx = np.float32(x) + flow[y, x, 0]
             sy = np.float32(y) + flow[y, x, 1]
@@ -60,7 +66,9 @@ def carry_labels(
                 )
                 d = top * (np.float32(1.0) - fy) + low * fy - planes[k, y, x]
                 gap += d * d
+            inside[y] += 1
             if gap > tolerance_sq:
+                strange[y] += gap > strange_sq
                 continue
             m = colours[prior[y, x]]
             dl = planes[0, y, x] - m[0]
