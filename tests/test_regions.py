@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from aaams_stream.hierarchy import build_tree, connect_regions
 from aaams_stream.kernels import regions
+from aaams_stream.params import PostParams
 
 FLOOR = 5.0
 
@@ -221,13 +223,10 @@ def slow_merges(planes, density, strength, labels, min_size, criterion):
 
 
 def merged(planes, density, strength, labels, min_size, criterion):
-    moments = measured(planes, density, labels)
-    new = np.full(len(moments), -1, np.int32)
-    survivor, absorbed, level, forced = regions.merge_regions(
-        moments, *edges_of(strength, labels), min_size, criterion, FLOOR, new, new.copy(),
-        np.full(3, np.inf),
-    )  # fmt: skip
-    return survivor, absorbed, level, forced
+    name = "bhattacharyya" if criterion == regions.PLAIN else "size-aware"
+    graph = connect_regions(labels, planes, density, strength)
+    tree = build_tree(graph, PostParams(criterion=name), min_size, FLOOR)
+    return tree.survivor, tree.absorbed, tree.level, tree.forced
 
 
 @pytest.mark.parametrize("criterion", [regions.PLAIN, regions.SIZE_AWARE])
