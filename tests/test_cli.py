@@ -76,7 +76,7 @@ def test_the_first_run_says_why_it_takes_long(photo, tmp_path, capsys, monkeypat
     monkeypatch.setattr("aaams_stream.kernels.is_compiled", lambda kernel: False)
     assert run("image", photo, "-o", tmp_path / "a.png", "--json") == 0
     out, err = capsys.readouterr()
-    assert err == "compiling kernels, once, about 30 s …\n"
+    assert err == "compiling kernels, once, about a minute …\n"
     assert json.loads(out)["labels"] == 4
 
 

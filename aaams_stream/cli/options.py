@@ -44,4 +44,4 @@ def say_if_cold(quiet: bool) -> None:
     from aaams_stream.kernels import is_compiled, window
 
     if not is_compiled(window.shift_clusters):
-        print("compiling kernels, once, about 30 s …", file=sys.stderr, flush=True)
+        print("compiling kernels, once, about a minute …", file=sys.stderr, flush=True)
