@@ -43,6 +43,8 @@ from aaams_stream.params import Params, resolve
 _RIPE = 9
 _VOTE_REACH = 2
 _VOTE_STAY = np.float32(1.0)  # the pixel's earlier self votes like one neighbour of equal colour
+_VOTE_JOIN = 2.0  # a pixel without a label joins where so many neighbours of equal colour are
+_WARM_ITERATIONS = 4  # newcomers that have not joined by then are sorted out as regions
 _SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
 _OLD_PAIR = 0.25  # two old segments merge below this share of the level
 _OUTLIER = 2.0  # σ: a carried pixel further from its segment's colours is decided afresh
@@ -275,6 +277,7 @@ def _warm(
         np.float32(1 / (64 * params.colour.sigma2)),
         _VOTE_REACH,
         _VOTE_STAY,
+        np.float32(_VOTE_JOIN),
         labels,
     )
     clock("boundaries")
@@ -481,7 +484,8 @@ def _join_newcomers(
     alive = alive[pixels.parent[alive] == alive]
     moving = new[pixels.parent[new] == new]
     first = history_row(new.size, merges, alive, moving, pixels.shift, (new.size, 0, 0))
-    alive, _ = climb(pixels, new, alive, moving, params, [first], lambda stage: None)
+    few = params.updated({"core": {"max_iterations": _WARM_ITERATIONS}})
+    alive, _ = climb(pixels, new, alive, moving, few, [first], lambda stage: None)
     return alive
 
 

@@ -84,12 +84,13 @@ def carry_labels(
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
+def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, enough, out):
     """Decide pixels on the boundary of segments afresh: the neighbour segment with most weight.
 
     A pixel with a neighbour of another label goes to that of the labels next to it which gathers
     the largest sum of kernel weights, exp(-32·scale·|Δcolour|²) within `reach` pixels; its
-    carried label has a head start of `stay`. Reads labels, writes out: all pixels at once.
+    carried label has a head start of `stay`. A pixel without a label joins a neighbour in the
+    same way if the sum is at least `enough`. Reads labels, writes out: all pixels at once.
     """
     h, w = labels.shape
     for y in prange(h):
@@ -98,10 +99,10 @@ def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
         for x in range(w):
             own = labels[y, x]
             out[y, x] = own
-            if own < 0:
-                continue
-            n = 1
-            names[0] = own
+            n = 0
+            if own >= 0:
+                names[0] = own
+                n = 1
             for step in range(4):
                 v = y + (step == 0) - (step == 1)
                 u = x + (step == 2) - (step == 3)
@@ -113,7 +114,7 @@ def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
                 if not known:
                     names[n] = labels[v, u]
                     n += 1
-            if n == 1:
+            if n == 0 or (n == 1 and own >= 0):
                 continue
             for k in range(n):
                 sums[k] = stay if names[k] == prior[y, x] else np.float32(0.0)
@@ -139,7 +140,8 @@ def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
             for k in range(1, n):
                 if sums[k] > sums[best]:
                     best = k
-            out[y, x] = names[best]
+            if own >= 0 or sums[best] >= enough:
+                out[y, x] = names[best]
 
 
 @njit(cache=True, error_model="numpy")
