@@ -112,7 +112,7 @@ class StreamParams:
 
     segments: int = 280
     tolerance2: float = 9.0
-    refresh: int = 32
+    refresh: int = 64
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""

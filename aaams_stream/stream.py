@@ -41,13 +41,17 @@ from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, EventKind, FrameSegme
 from aaams_stream.params import Params, resolve
 
 _RIPE = 9
+_UNKNOWN = -1  # label of a pixel that the frame before does not explain
+_AFRESH = -2  # label of a pixel whose turn it is to be decided afresh
 _VOTE_REACH = 2
+_VOTE_ROUNDS = 4
 _VOTE_STAY = np.float32(1.0)  # the pixel's earlier self votes like one neighbour of equal colour
 _VOTE_JOIN = 2.0  # a pixel without a label joins where so many neighbours of equal colour are
 _WARM_ITERATIONS = 4  # newcomers that have not joined by then are sorted out as regions
 _SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
 _OLD_PAIR = 0.25  # two old segments merge below this share of the level
 _OUTLIER = 2.0  # σ: a carried pixel further from its segment's colours is decided afresh
+_WATCH = 2  # frames in which every segment is searched for outliers once
 _NOISE = 0.1  # merge level below which a difference is not worth a segment
 _PULL = 0.25  # how hard the level is pulled towards the wanted number of segments
 _BIRTH = 3e-4  # of the picture: the least size of a new segment
@@ -210,6 +214,7 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
         flow,
         np.float32(params.stream.tolerance2),
         state.table.colours,
+        state.table.ids % _WATCH == state.index % _WATCH,
         np.float32(_OUTLIER**2),
         np.float32(_STRANGE**2),
         prior,
@@ -269,17 +274,7 @@ def _warm(
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame from what the frame before left."""
     due = _forget_share(prediction.labels, state, params)
-    labels = np.empty_like(prediction.labels)
-    carry.vote_boundaries(
-        prediction.labels,
-        prediction.prior,
-        picture.planes,
-        np.float32(1 / (64 * params.colour.sigma2)),
-        _VOTE_REACH,
-        _VOTE_STAY,
-        np.float32(_VOTE_JOIN),
-        labels,
-    )
+    labels = _settle_boundaries(picture, prediction, params)
     clock("boundaries")
     pixels, anchors = _advance(picture, prediction, labels, params, state)
     alive = _join_newcomers(pixels, labels, anchors, params, state)
@@ -339,6 +334,32 @@ def _warm(
     return new, settled.events
 
 
+def _settle_boundaries(
+    picture: _Picture, prediction: _Prediction, params: Params
+) -> NDArray[np.int32]:
+    """Decide boundary pixels afresh, and pixels that look like the segment beside them.
+
+    A fast path past Alg. 1 for the fringe that moving edges leave: such a pixel lies within ε of
+    points that have found their mode.
+    """
+    poll = (
+        prediction.prior,
+        picture.planes,
+        np.float32(1 / (64 * params.colour.sigma2)),
+        _VOTE_REACH,
+        _VOTE_STAY,
+    )
+    labels = np.empty_like(prediction.labels)
+    carry.vote_boundaries(prediction.labels, *poll, labels)
+    fringe = np.flatnonzero(labels == _UNKNOWN)
+    for _ in range(_VOTE_ROUNDS):
+        joined = np.empty(len(fringe), np.int32)
+        carry.join_neighbours(fringe, labels, *poll, np.float32(_VOTE_JOIN), joined)
+        labels.reshape(-1)[fringe] = joined
+        fringe = fringe[joined < 0]
+    return labels
+
+
 def _forget_share(
     labels: NDArray[np.int32], state: SegmenterState, params: Params
 ) -> NDArray[np.bool_]:
@@ -357,12 +378,12 @@ def _forget_share(
         rested = (state.index - table.checked >= _REST) & ~large
         coarse = np.argsort(np.where(rested, -table.spread, 0.0), kind="stable")
         due[coarse[rested[coarse] & (np.cumsum(table.area[coarse]) <= budget)]] = True
-    labels[np.append(due, False)[labels]] = -1
+    labels[np.append(due, False)[labels]] = _AFRESH
     h, w = labels.shape
     rows, columns = np.ogrid[: -(-h // _TILE), : -(-w // _TILE)]
     for y, x in np.argwhere((5 * rows + 3 * columns) % refresh == turn) * _TILE:
         tile = labels[y : y + _TILE, x : x + _TILE]
-        tile[np.append(large, False)[tile]] = -1
+        tile[np.append(large, False)[tile]] = _AFRESH
     return np.asarray(due, np.bool_)
 
 

@@ -18,6 +18,7 @@ def carry_labels(
     flow,
     tolerance_sq,
     colours,
+    watched,
     outlier_sq,
     strange_sq,
     prior,
@@ -30,8 +31,8 @@ def carry_labels(
 
     before (h, w): labels of the frame before; flow (h, w, 2): where each pixel came from. prior
     gets the carried label, or -1 from outside the picture; labels the same where the colour at
-    the source (bilinear) lies within the tolerance and is no outlier among the colours (k, 9) of
-    its segment, else -1; density the carried density. inside (h,) counts in each row the pixels
+    the source (bilinear) lies within the tolerance and, in watched (k,) segments, is no outlier
+    among the colours (k, 9) of its segment, else -1; density the carried density. inside (h,) counts in each row the pixels
     that came from inside the picture, strange (h,) those of them that changed by more than that.
     """
     h, w = before.shape
@@ -70,6 +71,9 @@ def carry_labels(
             if gap > tolerance_sq:
                 strange[y] += gap > strange_sq
                 continue
+            if not watched[prior[y, x]]:
+                labels[y, x] = prior[y, x]
+                continue
             m = colours[prior[y, x]]
             dl = planes[0, y, x] - m[0]
             da = planes[1, y, x] - m[1]
@@ -83,14 +87,57 @@ def carry_labels(
                 labels[y, x] = prior[y, x]
 
 
+@njit(cache=True, error_model="numpy", inline="always")
+def poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums):
+    """Sum the kernel weights of the pixels around (y, x) for each label next to it.
+
+    Weights are exp(-32·scale·|Δcolour|²) within `reach` pixels; the carried label of the pixel
+    has a head start of `stay`. Writes names and sums (5,); returns how many labels there are.
+    """
+    h, w = labels.shape
+    n = 0
+    if labels[y, x] >= 0:
+        names[0] = labels[y, x]
+        n = 1
+    for step in range(4):
+        v = y + (step == 0) - (step == 1)
+        u = x + (step == 2) - (step == 3)
+        if v < 0 or u < 0 or v >= h or u >= w or labels[v, u] < 0:
+            continue
+        known = False
+        for k in range(n):
+            known = known or names[k] == labels[v, u]
+        if not known:
+            names[n] = labels[v, u]
+            n += 1
+    for k in range(n):
+        sums[k] = stay if names[k] == prior[y, x] else np.float32(0.0)
+    for v in range(max(y - reach, 0), min(y + reach + 1, h)):
+        for u in range(max(x - reach, 0), min(x + reach + 1, w)):
+            name = labels[v, u]
+            if name < 0 or (v == y and u == x):
+                continue
+            for k in range(n):
+                if names[k] == name:
+                    dl = planes[0, v, u] - planes[0, y, x]
+                    da = planes[1, v, u] - planes[1, y, x]
+                    db = planes[2, v, u] - planes[2, y, x]
+                    s = (dl * dl + da * da + db * db) * colour_scale
+                    s = min(s, np.float32(1.0))
+                    p = np.float32(1.0) - s + np.float32(0.5) * s * s
+                    p = p * p
+                    p = p * p
+                    p = p * p
+                    p = p * p
+                    sums[k] += p * p
+    return n
+
+
 @njit(cache=True, parallel=True, error_model="numpy")
-def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, enough, out):
+def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
     """Decide pixels on the boundary of segments afresh: the neighbour segment with most weight.
 
-    A pixel with a neighbour of another label goes to that of the labels next to it which gathers
-    the largest sum of kernel weights, exp(-32·scale·|Δcolour|²) within `reach` pixels; its
-    carried label has a head start of `stay`. A pixel without a label joins a neighbour in the
-    same way if the sum is at least `enough`. Reads labels, writes out: all pixels at once.
+    Reads labels, writes out: all pixels at once. Pixels without a label stay without.
     """
     h, w = labels.shape
     for y in prange(h):
@@ -99,49 +146,40 @@ def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, enough, ou
         for x in range(w):
             own = labels[y, x]
             out[y, x] = own
-            n = 0
-            if own >= 0:
-                names[0] = own
-                n = 1
-            for step in range(4):
-                v = y + (step == 0) - (step == 1)
-                u = x + (step == 2) - (step == 3)
-                if v < 0 or u < 0 or v >= h or u >= w or labels[v, u] < 0:
-                    continue
-                known = False
-                for k in range(n):
-                    known = known or names[k] == labels[v, u]
-                if not known:
-                    names[n] = labels[v, u]
-                    n += 1
-            if n == 0 or (n == 1 and own >= 0):
+            if own < 0 or (
+                labels[max(y - 1, 0), x] == own
+                and labels[min(y + 1, h - 1), x] == own
+                and labels[y, max(x - 1, 0)] == own
+                and labels[y, min(x + 1, w - 1)] == own
+            ):
                 continue
-            for k in range(n):
-                sums[k] = stay if names[k] == prior[y, x] else np.float32(0.0)
-            for v in range(max(y - reach, 0), min(y + reach + 1, h)):
-                for u in range(max(x - reach, 0), min(x + reach + 1, w)):
-                    name = labels[v, u]
-                    if name < 0 or (v == y and u == x):
-                        continue
-                    for k in range(n):
-                        if names[k] == name:
-                            dl = planes[0, v, u] - planes[0, y, x]
-                            da = planes[1, v, u] - planes[1, y, x]
-                            db = planes[2, v, u] - planes[2, y, x]
-                            s = (dl * dl + da * da + db * db) * colour_scale
-                            s = min(s, np.float32(1.0))
-                            p = np.float32(1.0) - s + np.float32(0.5) * s * s
-                            p = p * p
-                            p = p * p
-                            p = p * p
-                            p = p * p
-                            sums[k] += p * p
+            n = poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums)
             best = 0
             for k in range(1, n):
                 if sums[k] > sums[best]:
                     best = k
-            if own >= 0 or sums[best] >= enough:
-                out[y, x] = names[best]
+            out[y, x] = names[best]
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def join_neighbours(pixels, labels, prior, planes, colour_scale, reach, stay, enough, out):
+    """Let pixels without a label join the neighbour segment with most weight, if it is `enough`.
+
+    pixels (m,): flat indices; writes out (m,) int32: the label joined, or -1.
+    """
+    w = labels.shape[1]
+    for i in prange(pixels.size):
+        names = np.empty(5, np.int32)
+        sums = np.empty(5, np.float32)
+        y = pixels[i] // w
+        x = pixels[i] % w
+        n = poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums)
+        out[i] = -1
+        most = np.float32(0.0)
+        for k in range(n):
+            if sums[k] >= enough and sums[k] > most:
+                most = sums[k]
+                out[i] = names[k]
 
 
 @njit(cache=True, error_model="numpy")

@@ -27,35 +27,45 @@ def root_of(parent, c):
 
 @njit(cache=True, error_model="numpy")
 def label_components(owner, labels):
-    """Count the 4-connected components of equal `owner`, and number them in raster order.
+    """Number the 4-connected components of equal `owner` from 0 in raster order; return how many.
 
-    owner (h, w) int32; writes labels (h, w) int32.
+    owner (h, w) int32; writes labels (h, w) int32. Works on runs of equal pixels: a run joins
+    every run above it that it touches and equals.
     """
     h, w = owner.shape
-    parent = np.empty(h * w, np.int32)
+    parent = np.empty(h * w, np.int32)  # of runs; a root is the first run of its component
+    runs = 0
     for y in range(h):
-        for x in range(w):
-            p = np.int32(y * w + x)
-            parent[p] = p
-            if x > 0 and owner[y, x - 1] == owner[y, x]:
-                parent[p] = root_of(parent, np.int32(p - 1))
-            if y > 0 and owner[y - 1, x] == owner[y, x]:
-                a = root_of(parent, np.int32(p - w))
-                b = root_of(parent, p)
-                if a < b:
-                    parent[b] = a
-                else:
-                    parent[a] = b
+        x = 0
+        while x < w:
+            own = owner[y, x]
+            run = np.int32(runs)
+            runs += 1
+            parent[run] = run
+            last = np.int32(-1)
+            while x < w and owner[y, x] == own:
+                labels[y, x] = run
+                if y > 0 and owner[y - 1, x] == own and labels[y - 1, x] != last:
+                    last = labels[y - 1, x]
+                    a = root_of(parent, last)
+                    b = root_of(parent, run)
+                    if a < b:
+                        parent[b] = a
+                    else:
+                        parent[a] = b
+                x += 1
+    number = np.empty(runs, np.int32)
     n = 0
+    for run in range(runs):
+        root = root_of(parent, np.int32(run))
+        if root == run:
+            number[run] = n
+            n += 1
+        else:
+            number[run] = number[root]
     for y in range(h):
         for x in range(w):
-            p = np.int32(y * w + x)
-            c = root_of(parent, p)
-            if c == p:  # roots are the least index of a component, so they come first
-                labels[y, x] = n
-                n += 1
-            else:
-                labels[y, x] = labels[c // w, c % w]
+            labels[y, x] = number[labels[y, x]]
     return n
 
 
