@@ -374,7 +374,7 @@ def _forget_share(
     budget = _LARGE * labels.size / refresh
     large = table.area > budget
     due = (table.ids % refresh == turn) & ~large
-    if len(table.ids) < params.stream.segments:
+    if len(table.ids) < params.stream.segments and state.level > _NOISE:
         rested = (state.index - table.checked >= _REST) & ~large
         coarse = np.argsort(np.where(rested, -table.spread, 0.0), kind="stable")
         due[coarse[rested[coarse] & (np.cumsum(table.area[coarse]) <= budget)]] = True
