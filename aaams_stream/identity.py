@@ -110,7 +110,8 @@ def settle(
 
     alive = np.zeros(len(table.ids), np.bool_)
     alive[old[old >= 0]] = True
-    for k in np.lexsort((piece, label, -overlap)):
+    orphans = np.flatnonzero(~alive[label] & (old[piece] < 0))
+    for k in orphans[np.lexsort((piece[orphans], label[orphans], -overlap[orphans]))]:
         a, b = piece[k], label[k]
         if not alive[b] and old[a] < 0 and overlap[k] >= _SHARE * min(areas[a], table.area[b]):
             old[a] = b

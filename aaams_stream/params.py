@@ -112,7 +112,7 @@ class StreamParams:
 
     segments: int = 280
     tolerance2: float = 9.0
-    refresh: int = 64
+    refresh: int = 128
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
@@ -130,7 +130,7 @@ class Params:
     """
 
     colour: DomainParams = field(default_factory=lambda: DomainParams(20.0, 4.0))
-    space: DomainParams = field(default_factory=lambda: DomainParams(16.0, 16.0))
+    space: DomainParams = field(default_factory=lambda: DomainParams(15.0, 16.0))
     time: DomainParams = field(default_factory=lambda: DomainParams(16.0, 900.0))
     core: CoreParams = field(default_factory=CoreParams)
     post: PostParams = field(default_factory=PostParams)

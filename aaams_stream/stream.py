@@ -293,8 +293,7 @@ def _warm(
     pieces = tree.cut(level=np.inf).astype(np.int32)
     clock("regions")
 
-    areas = np.bincount(pixels_of(pieces), minlength=int(pieces.max()) + 1)
-    # Anchors that stand in a segment of their own come first; newcomers fill in.
+    areas = np.bincount(pieces.reshape(-1))
     modes = find_modes(pieces, pixels, alive, params)
     settled = settle(
         pieces,
@@ -391,11 +390,6 @@ def _least_sizes(pixels: int, params: Params) -> tuple[int, int]:
     """Return how many pixels a new segment must have, and an old one to live on."""
     new = max(round(_BIRTH * pixels), params.post.min_size)
     return new, max(round(_KEEP * new), params.post.min_size)
-
-
-def pixels_of(pieces: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the map as a flat array."""
-    return pieces.reshape(-1)
 
 
 def _advance(

@@ -15,7 +15,7 @@ SMALL = Params().updated({"stream": {"segments": 12}})
 
 
 def moving_square(count, *, size=12, step=3, height=48, width=96, seed=None):
-    """A red square that crosses a blue ground; with a seed, both are noisy."""
+    """Draw a red square that crosses a blue ground; with a seed, both are noisy."""
     frames = []
     for t in range(count):
         rgb = np.full((height, width, 3), (60, 90, 160), np.float64)

@@ -30,18 +30,6 @@ def polynomial(monkeypatch):
     monkeypatch.setattr(reference, "weight", quick_weight)
 
 
-def in_lanes(points, centre, bandwidth):
-    """Pixels of the box around the 2σ ellipse, its rows rounded up to whole lanes."""
-    half_x, half_y = CUTOFF * np.sqrt(np.diag(bandwidth)[3:])
-    pitch = -(-W // LANES) * LANES
-    x0 = max(int(np.ceil(centre[3] - half_x)), 0)
-    wanted = min(int(centre[3] + half_x) + 1, pitch) - x0
-    room = -(-wanted // LANES) * LANES
-    x0 = max(0, min(x0 - (room - wanted) // 2, pitch - room))
-    columns = (points[:, 3] >= x0) & (points[:, 3] < x0 + room)
-    return columns & (np.abs(points[:, 4] - centre[4]) <= half_y)
-
-
 def in_ellipse(points, centre, bandwidth):
     """Pixels within 2σ in space."""
     return reference.distances_sq(points, centre, bandwidth, grids.DOMAINS)[:, 1] <= CUTOFF**2
@@ -115,7 +103,7 @@ def test_a_step_under_the_own_bandwidth_is_the_partial_update(seed, polynomial):
     centre = points[rng.integers(H * W)] + rng.normal(size=5) * [1, 1, 1, 0.4, 0.4]
     centre = centre.astype(np.float32).astype(np.float64)
     step, total = own_step(field.planes, centre, bandwidth)
-    inside = in_lanes(points, centre, bandwidth)
+    inside = in_ellipse(points, centre, bandwidth)
     shift, expected = expected_step(points, centre, bandwidth, inside)
     np.testing.assert_allclose(step, shift, atol=2e-3)
     assert total == pytest.approx(expected, rel=1e-3)
@@ -126,21 +114,10 @@ def test_a_step_in_a_corner_sees_the_corner_only(corner, polynomial):
     field, points = grids.make_field(H, W)
     centre = points[corner[1] * W + corner[0]]
     step, _ = own_step(field.planes, centre, grids.BASE)
-    inside = in_lanes(points, centre, grids.BASE)
+    inside = in_ellipse(points, centre, grids.BASE)
     np.testing.assert_allclose(
         step, expected_step(points, centre, grids.BASE, inside)[0], atol=2e-3
     )
-
-
-def test_the_whole_lanes_add_only_the_tail_of_the_kernel():
-    """Against the update truncated at 2σ in space, as the paper's is."""
-    field, points = grids.make_field(H, W)
-    for i in range(0, H * W, 41):
-        step, _ = own_step(field.planes, points[i], grids.BASE)
-        inside = in_ellipse(points, points[i], grids.BASE)
-        shift, _ = expected_step(points, points[i], grids.BASE, inside)
-        scaled = (step - shift) / reference.sigmas(grids.DOMAINS)
-        assert np.abs(scaled).max() < 0.2
 
 
 def test_one_bandwidth_for_all_makes_the_full_update_the_partial_one():

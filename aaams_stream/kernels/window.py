@@ -199,8 +199,8 @@ def own_step(planes, u, p, out):
     """Mean shift under one bandwidth: Eq. 3 with the cluster's own, Eq. 4 with the base one.
 
     u (5,), p (10,). Writes the shift to out (5,), 0 where nothing carries weight; returns
-    the sum of weights. The window is the box around the 2σ ellipse,
-    its width rounded up to whole lanes and moved inwards at the border: 0.5e9 weights/s.
+    the sum of weights. The window is the 2σ ellipse; rows are
+    read in whole lanes, of which pixels beyond it weigh nothing.
     """
     _, h, pitch = planes.shape
     flat = planes.reshape(planes.size)
@@ -230,6 +230,7 @@ def own_step(planes, u, p, out):
     sx = np.float32(0.0)
     sy = np.float32(0.0)
     q2 = px * scale
+    cutoff = _CUTOFF_SQ * scale
     for y in range(max(int(np.ceil(uy - reach)), 0), min(int(uy + reach) + 1, h)):
         dy = np.float32(y) - uy
         q0 = py * dy * dy * scale
@@ -247,7 +248,8 @@ def own_step(planes, u, p, out):
                 db = flat[at_b + j] - ub
                 dx = first + np.float32(j)
                 s = (p0 * dl + p1 * da + p2 * db) * dl + (p3 * da + p4 * db) * da + p5 * db * db
-                weight = decay(s + (q2 * dx + q1) * dx + q0)
+                far = (q2 * dx + q1) * dx + q0
+                weight = decay(s + far if far <= cutoff else np.float32(1.0))
                 row += weight
                 sl += weight * dl
                 sa += weight * da
