@@ -2,7 +2,7 @@
 
     python docs/draw_pictures.py
 
-Needs the extra `plot`. Writes segmentation.png and modes.png beside this file.
+Needs the extra `plot`. Writes video.png, segmentation.png and modes.png beside this file.
 """
 
 from __future__ import annotations
@@ -12,20 +12,31 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from aaams_stream import AAAMS, pictures, segment_image
+from aaams_stream import AAAMS, Segmenter, pictures, segment_image
+from aaams_stream.demo import demo_frame
 from aaams_stream.plot import plot_modes
+from aaams_stream.render import mean_colours, paint
 from aaams_stream.scene import draw_scene
 
 FOLDER = Path(__file__).resolve().parent
 GAP = 8  # white pixels between panels
 
 
-def mean_colours(rgb: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the picture in which every segment has its mean colour."""
-    flat = labels.ravel()
-    size = np.bincount(flat)
-    means = [np.bincount(flat, rgb[..., k].ravel()) / size for k in range(3)]
-    return np.rint(np.stack(means, axis=1)).astype(np.uint8)[labels]
+def draw_video() -> None:
+    """Draw four frames of the demo clip over their identities."""
+    segmenter = Segmenter()
+    columns = []
+    for t in range(76):
+        rgb = demo_frame(t).rgb
+        ids = segmenter.step(rgb).ids
+        if t % 25 == 0:
+            columns += [np.concatenate([rgb, paint(rgb, ids, "ids")]), None]
+    gap = np.full((columns[0].shape[0], GAP, 3), 255, np.uint8)
+    sheet = np.concatenate([gap if c is None else c for c in columns[:-1]], axis=1)
+    small = cv2.resize(sheet, None, fx=0.6, fy=0.6, interpolation=cv2.INTER_AREA)
+    path = FOLDER / "video.png"
+    cv2.imwrite(str(path), small[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 9])
+    print(f"{path.name}: {_kilobytes(path)} kB")
 
 
 def draw_segmentation() -> None:
@@ -64,5 +75,6 @@ def _kilobytes(path: Path) -> int:
 
 
 if __name__ == "__main__":
+    draw_video()
     draw_segmentation()
     draw_modes()
