@@ -3,7 +3,8 @@
 A kernel calls only kernels of its own file: numba's cache does not notice an edit to a callee
 that lives elsewhere, and would run stale code.
 
-This file settles where compiled code is kept, before the first kernel is defined.
+This file settles, before the first kernel is defined, where compiled code is kept and how its
+threads wait.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def is_compiled(kernel: Any) -> bool:
         return True
 
 
-def _settle_cache() -> None:
+def # A frame runs dozens of short parallel loops beside the threads that decode and write. By default
+# OpenMP's threads spin between loops; on two busy cores that took ten times the processor time.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+_settle_cache() -> None:
     """Point numba at a private temporary folder if it finds no place of its own to write to.
 
     It tries the package's folder, then the user's cache folder; where both are read-only, as in
@@ -62,4 +66,7 @@ def _private_folder() -> str:
     return folder
 
 
+# A frame runs dozens of short parallel loops beside the threads that decode and write. By default
+# OpenMP's threads spin between loops; on two busy cores that took ten times the processor time.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _settle_cache()
