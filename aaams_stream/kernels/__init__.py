@@ -33,10 +33,7 @@ def is_compiled(kernel: Any) -> bool:
         return True
 
 
-def # A frame runs dozens of short parallel loops beside the threads that decode and write. By default
-# OpenMP's threads spin between loops; on two busy cores that took ten times the processor time.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-_settle_cache() -> None:
+def _settle_cache() -> None:
     """Point numba at a private temporary folder if it finds no place of its own to write to.
 
     It tries the package's folder, then the user's cache folder; where both are read-only, as in
