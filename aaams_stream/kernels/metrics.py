@@ -1,4 +1,4 @@
-"""Compiled loops of the metrics: an exact Euclidean distance transform."""
+"""Compiled loops of the metrics: distances to boundaries, boundaries, pairs of labels."""
 
 from __future__ import annotations
 
@@ -60,3 +60,92 @@ def squared_distances(marked, out):
             out[y, x] = offset * offset + heights[roots[last]]
             if x == starts[last]:
                 last -= 1
+
+
+@njit(cache=True, error_model="numpy")
+def count_pairs(ids, truth, rgb, keys, sums):
+    """Count the pixels of every pair of id and truth label, and add up their colours.
+
+    ids, truth (h, w) uint32; rgb (h, w, 3) uint8, or (0, 0, 3) for no colours. keys (n,) uint64
+    and sums (n, 4) int64 make up a hash table; n is a power of two, sums all zero. Writes the key
+    id << 32 | label, the pixels and the sums of R, G and B of each pair to one slot; the order
+    of slots means nothing. Returns the number of pairs, or -1 if they would fill half the table.
+    """
+    height, width = ids.shape
+    coloured = rgb.shape[0] > 0
+    mask = np.uint64(keys.shape[0] - 1)
+    most = keys.shape[0] // 2
+    found = 0
+    last = np.uint64(0)
+    slot = -1
+    for y in range(height):
+        for x in range(width):
+            key = (np.uint64(ids[y, x]) << np.uint64(32)) | np.uint64(truth[y, x])
+            if slot < 0 or key != last:  # most pixels are like their neighbour
+                last = key
+                # Mixed by shifts alone, which no integer type can overflow.
+                mixed = key ^ (key >> np.uint64(32)) ^ (key >> np.uint64(23))
+                slot = np.int64((mixed ^ (mixed >> np.uint64(15))) & mask)
+                while sums[slot, 0] > 0 and keys[slot] != key:
+                    slot = np.int64(np.uint64(slot + 1) & mask)
+                if sums[slot, 0] == 0:
+                    found += 1
+                    if found > most:
+                        return -1
+                    keys[slot] = key
+            sums[slot, 0] += 1
+            if coloured:
+                for c in range(3):
+                    sums[slot, c + 1] += rgb[y, x, c]
+    return found
+
+
+@njit(cache=True, error_model="numpy")
+def mark_boundaries(labels, judged, out):
+    """Mark the pixels with another label to the left, right, above or below.
+
+    labels (h, w) uint32, judged and out (h, w) uint8. Only where both pixels are judged.
+    """
+    height, width = labels.shape
+    for y in range(height):
+        for x in range(width):
+            out[y, x] = 0
+    for y in range(height):
+        for x in range(width):
+            if not judged[y, x]:
+                continue
+            if x + 1 < width and judged[y, x + 1] and labels[y, x] != labels[y, x + 1]:
+                out[y, x] = 1
+                out[y, x + 1] = 1
+            if y + 1 < height and judged[y + 1, x] and labels[y, x] != labels[y + 1, x]:
+                out[y, x] = 1
+                out[y + 1, x] = 1
+
+
+@njit(cache=True, error_model="numpy")
+def count_near(marked, others, reach):
+    """Return how many marked pixels have one of the others within `reach` pixels, Euclidean.
+
+    marked, others (h, w) uint8, not zero where marked; reach a whole number.
+    """
+    height, width = marked.shape
+    near = 0
+    for y in range(height):
+        for x in range(width):
+            if not marked[y, x]:
+                continue
+            if others[y, x]:
+                near += 1
+                continue
+            hit = False
+            for j in range(max(0, y - reach), min(height, y + reach + 1)):
+                left = reach * reach - (j - y) * (j - y)
+                for i in range(max(0, x - reach), min(width, x + reach + 1)):
+                    if others[j, i] and (i - x) * (i - x) <= left:
+                        hit = True
+                        break
+                if hit:
+                    break
+            if hit:
+                near += 1
+    return near

@@ -1,4 +1,4 @@
-"""How close a segmentation is to what people drew.
+"""How close the segmentation of an image, or of points, is to what people drew.
 
 Every measure takes `labels` and `truths`: one truth, or a sequence of truths (one per annotator)
 over which the measure is averaged. Labels are names only: renaming them changes nothing.
