@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -19,7 +20,21 @@ ROOMS = ("image", "video")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; exit 2 on a problem the user can fix, 130 when interrupted."""
+    """Run one subcommand; exit 2 on a problem the user can fix, 130 when interrupted.
+
+    141, what a shell reports of a program that SIGPIPE ended, when nobody reads the output on.
+    """
+    try:
+        try:
+            return _run(argv)
+        finally:
+            _flush()  # here, where a closed pipe is expected, and not when Python ends
+    except BrokenPipeError:
+        _discard_output()
+        return 141
+
+
+def _run(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     try:
         code: int = args.run(args)
@@ -30,6 +45,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     return code
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as it is where the caller closed it
+            stream.flush()
+
+
+def _discard_output() -> None:
+    """Let Python find nothing wrong when it flushes what a closed pipe has left behind."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:
