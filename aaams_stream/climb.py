@@ -259,6 +259,7 @@ def merge_moved(pixels: Field, moving: NDArray[np.int32], scales: Scales) -> int
         pixels.location,
         pixels.shift,
         pixels.bearing,
+        pixels.rho,
         partners,
         found,
     )

@@ -143,9 +143,11 @@ def test_partners_are_the_owners_of_points_in_the_vicinity_that_pass_the_merge_c
     field, points, alive, scales = moved_field()
     partners = np.empty((alive.size, 64), np.int32)
     found = np.empty(alive.size, np.int32)
+    level = np.zeros_like(field.rho)  # no partner is denser, so that none ends the list
     agglomerate.find_partners(
         alive, field.planes, field.owner, scales.epsilon_colour, scales.epsilon_space,
-        scales.colour, scales.space, field.location, field.shift, field.bearing, partners, found,
+        scales.colour, scales.space, field.location, field.shift, field.bearing, level,
+        partners, found,
     )  # fmt: skip
     owners = field.owner.ravel()
     several = 0
@@ -165,14 +167,37 @@ def test_partners_are_the_owners_of_points_in_the_vicinity_that_pass_the_merge_c
     assert several > 0
 
 
+def test_ending_the_list_at_a_denser_partner_changes_no_merge():
+    results = []
+    for dense in (False, True):
+        field, _, alive, scales = moved_field()
+        partners = np.empty((alive.size, 64), np.int32)
+        found = np.empty(alive.size, np.int32)
+        agglomerate.find_partners(
+            alive, field.planes, field.owner, scales.epsilon_colour, scales.epsilon_space,
+            scales.colour, scales.space, field.location, field.shift, field.bearing,
+            field.rho if dense else np.zeros_like(field.rho), partners, found,
+        )  # fmt: skip
+        merges = agglomerate.merge_partners(
+            np.argsort(-field.rho[alive], kind="stable"), alive, partners, found, field.rho,
+            field.parent, field.count, field.moments, field.changed,
+        )  # fmt: skip
+        results.append((int(found.sum()), merges, field.parent, field.moments[alive]))
+    (whole, *full), (short, *fast) = results
+    assert short < whole
+    for mine, theirs in zip(fast, full, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def test_more_partners_than_there_is_room_for_are_counted_and_wait():
     field, _, alive, scales = moved_field()
     wide, narrow = np.empty((alive.size, 64), np.int32), np.empty((alive.size, 1), np.int32)
     found = [np.empty(alive.size, np.int32) for _ in range(2)]
+    level = np.zeros_like(field.rho)
     for partners, counts in zip((wide, narrow), found, strict=True):
         agglomerate.find_partners(
             alive, field.planes, field.owner, scales.epsilon_colour, scales.epsilon_space,
-            scales.colour, scales.space, field.location, field.shift, field.bearing,
+            scales.colour, scales.space, field.location, field.shift, field.bearing, level,
             partners, counts,
         )  # fmt: skip
     some = found[0] > 0

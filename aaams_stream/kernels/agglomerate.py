@@ -304,13 +304,16 @@ def find_partners(
     location,
     shift,
     bearing,
+    rho,
     partners,
     found,
 ):
     """List the clusters that each moved cluster may merge with, in the order they are met.
 
     clusters (m,); writes partners (m, k) int32 and found (m,) int32, which exceeds k where there
-    are more. A partner owns a data point within ε that passes the merge check.
+    are more. A partner owns a data point within ε that passes the merge check. The list ends with
+    the first partner that is denser: whatever else merges before, that one will absorb the
+    cluster, because in every merge the denser survives.
     """
     h, w = owner.shape
     pitch = planes.shape[2]
@@ -324,17 +327,23 @@ def find_partners(
         place = location[u]
         y = np.empty(5, np.float32)
         n = 0
+        lost = False
         at = min(max(int(place[3]) - reach, 0), pitch - chunks * _LANES)
         for row in range(max(int(place[4]) - reach, 0), min(int(place[4]) + reach + 2, h)):
             y[4] = np.float32(row)
             x0, x1 = vicinity_span(place, place[4] - y[4], epsilon_space_sq, w)
-            if x1 <= x0 or not any_near(
-                flat, plane, row * pitch + at, chunks, place, epsilon_colour_sq
+            if (
+                lost
+                or x1 <= x0
+                or not any_near(flat, plane, row * pitch + at, chunks, place, epsilon_colour_sq)
             ):
                 continue
             for x in range(x0, x1):
                 v = owner[row, x]
-                if v == u:
+                known = v == u
+                for k in range(min(n, room)):
+                    known = known or partners[i, k] == v
+                if known:
                     continue
                 gap = np.float32(0.0)
                 for k in range(3):
@@ -347,13 +356,12 @@ def find_partners(
                     place, shift[u], y, bearing[row * w + x], colour_weight, space_weight
                 ):
                     continue
-                known = False
-                for k in range(min(n, room)):
-                    known = known or partners[i, k] == v
-                if not known:
-                    if n < room:
-                        partners[i, n] = v
-                    n += 1
+                if n < room:
+                    partners[i, n] = v
+                n += 1
+                lost = rho[v] > rho[u]
+                if lost:
+                    break
         found[i] = n
 
 
