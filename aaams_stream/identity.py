@@ -99,12 +99,14 @@ def settle(
     pieces (h, w) dense from 0, with `modes` and `areas`; prior (h, w): the label of `table`
     predicted for each pixel, or -1; labels (h, w): those it kept, or -1. A piece with kept pixels
     is the segment most of them bear. A segment without any lives on in the piece that covers most
-    of where it should be. Other pieces are split off, come back, or are new.
+    of where it should be. Other pieces are split off, come back, or are new. Ties go to the lowest
+    label and piece.
     """
+    lost = lost.where((index - lost.seen) ** 2 <= params.time.epsilon2)
     count = len(areas)
     piece, label, overlap, kept = _overlaps(pieces, prior, labels, count + len(table.ids))
     old = np.full(count, -1, np.int64)
-    order = np.lexsort((label, kept))  # most kept last, so that it stays
+    order = np.lexsort((-label, kept))  # most kept last, so that it stays
     order = order[kept[order] > 0]
     old[piece[order]] = label[order]
 
@@ -123,7 +125,7 @@ def settle(
     ids[known] = table.ids[old[known]]
     born[known] = table.born[old[known]]
     events: list[tuple[int, int, int]] = []
-    order = np.argsort(overlap, kind="stable")
+    order = np.lexsort((-label, -piece, overlap))
     parent = np.full(count, -1, np.int64)
     share = np.zeros(count, np.int64)
     parent[piece[order]] = label[order]
@@ -158,7 +160,6 @@ def settle(
 
     stay = np.ones(len(lost.ids), np.bool_)
     stay[list(back.values())] = False
-    stay &= (index - lost.seen) ** 2 <= params.time.epsilon2
     lost = _remember(lost.where(stay), table, gone[~merged[gone]], index)
     return Settlement(ids, born, old, np.array(events, EVENT_DTYPE), lost, next_id)
 
@@ -169,7 +170,7 @@ def _overlaps(
     capacity = 1 << max(10, int(16 * size).bit_length())
     while True:
         piece, label, overlap, kept = carry.count_overlaps(pieces, prior, labels, capacity)
-        if piece.size or not (prior >= 0).any():
+        if piece.size or not ((prior >= 0) | (labels >= 0)).any():
             return piece, label, overlap, kept
         capacity *= 4
 
