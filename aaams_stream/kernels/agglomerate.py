@@ -216,7 +216,10 @@ def merge_first(
     band = (h + bands - 1) // bands
     bands = (h + band - 1) // band
     merged = np.zeros(bands, np.int64)
-    for b in prange(bands):
+    even = (bands + 1) // 2
+    for job in prange(bands):
+        # two threads get the even and the odd bands: sky and ground cost differently
+        b = 2 * job if job < even else 2 * (job - even) + 1
         y0 = b * band
         y1 = min(y0 + band, h)
         order = np.empty((y1 - y0) * w, np.int32)

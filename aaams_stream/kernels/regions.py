@@ -71,32 +71,49 @@ def label_components(owner, labels):
 
 @njit(cache=True, error_model="numpy")
 def measure_regions(planes, density, labels, moments):
-    """Sum density-weighted colour moments of each region into moments (k, 11) float64."""
+    """Sum density-weighted colour moments of each region into moments (k, 11) float64, zeroed.
+
+    One pass: deviations are taken from a region's first pixel, close enough to its mean for
+    float64, and moved to the mean at the end.
+    """
     h, w = labels.shape
+    start = np.empty((moments.shape[0], 3), np.float64)
     for y in range(h):
         for x in range(w):
-            m = moments[labels[y, x]]
+            r = labels[y, x]
+            m = moments[r]
+            if m[0] == 0.0:
+                for k in range(3):
+                    start[r, k] = planes[k, y, x]
             rho = np.float64(density[y, x])
+            dl = planes[0, y, x] - start[r, 0]
+            da = planes[1, y, x] - start[r, 1]
+            db = planes[2, y, x] - start[r, 2]
             m[0] += 1.0
             m[1] += rho
-            for k in range(3):
-                m[2 + k] += rho * planes[k, y, x]
-    for i in range(moments.shape[0]):
-        for k in range(3):
-            moments[i, 2 + k] /= moments[i, 1]
-    for y in range(h):
-        for x in range(w):
-            m = moments[labels[y, x]]
-            rho = np.float64(density[y, x])
-            dl = planes[0, y, x] - m[2]
-            da = planes[1, y, x] - m[3]
-            db = planes[2, y, x] - m[4]
+            m[2] += rho * dl
+            m[3] += rho * da
+            m[4] += rho * db
             m[5] += rho * dl * dl
             m[6] += rho * dl * da
             m[7] += rho * dl * db
             m[8] += rho * da * da
             m[9] += rho * da * db
             m[10] += rho * db * db
+    for r in range(moments.shape[0]):
+        m = moments[r]
+        dl = m[2] / m[1]
+        da = m[3] / m[1]
+        db = m[4] / m[1]
+        m[5] -= m[2] * dl
+        m[6] -= m[2] * da
+        m[7] -= m[2] * db
+        m[8] -= m[3] * da
+        m[9] -= m[3] * db
+        m[10] -= m[4] * db
+        m[2] = start[r, 0] + dl
+        m[3] = start[r, 1] + da
+        m[4] = start[r, 2] + db
 
 
 @njit(cache=True, error_model="numpy")
