@@ -409,7 +409,7 @@ def draw_curves(path: Path, results: list[Result]) -> None:
     figure, axes = plt.subplots(2, 5, figsize=(18, 7), layout="constrained")
     for axis, name in zip(axes.ravel(), MEASURES, strict=True):
         for method, curve in curves(results).items():
-            style = {"color": "#c22", "linewidth": 2.2, "zorder": 3} if method == OURS else {}
+            style = {"color": "black", "linewidth": 2.2, "zorder": 3} if method == OURS else {}
             axis.plot(
                 [figures["per_frame"] for figures in curve],
                 [np.nan if (y := figures[name]) is None else y for figures in curve],
