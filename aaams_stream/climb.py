@@ -208,7 +208,7 @@ def climb(
         agglomerate.refresh_owners(
             unsettled, pixels.owner, pixels.parent, pixels.count, _RIPE, pixels.ripe
         )
-        moving = moving[np.linalg.norm(pixels.shift[moving], axis=1) > params.core.delta]
+        moving = moving[_lengths(pixels.shift, moving) > params.core.delta]
         settled = rows[-1][1] < params.core.min_merge_share * alive.size
         clock("refresh")
         if moving.size == 0 or settled or len(rows) >= params.core.max_iterations:
@@ -360,6 +360,11 @@ def history_row(
     updates: Any,
 ) -> tuple[int, int, int, float, float, tuple[int, ...]]:
     """Return what one iteration did, as a row of History."""
-    lengths = np.linalg.norm(shift[moving], axis=1) if moving.size else np.zeros(1)
+    lengths = _lengths(shift, moving) if moving.size else np.zeros(1)
     largest, mean = float(lengths.max()), float(lengths.mean())
     return moved, int(merges), alive.size, largest, mean, tuple(int(k) for k in updates)
+
+
+def _lengths(shift: NDArray[np.float32], clusters: NDArray[np.int32]) -> NDArray[np.float32]:
+    rows = shift[clusters]
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), np.float32)
