@@ -74,7 +74,7 @@ def at_hand(params: Params, segments: int, *, offline: bool = False) -> list[Met
     ]
     if hasattr(cv2, "ximgproc"):
         found += [
-            Method("SEEDS, matched", segments, _matched(lambda: lambda f: seeds(f, segments))),
+            Method("SEEDS, matched", segments, _matched(lambda: Seeds(segments))),
             Method("SLIC, matched", segments, _matched(lambda: lambda f: slic(f, segments))),
             Method("GraphSegmentation, matched", segments, _matched(lambda: Graph(segments))),
         ]
@@ -86,19 +86,33 @@ def at_hand(params: Params, segments: int, *, offline: bool = False) -> list[Met
     return found
 
 
-def seeds(frame: Picture, segments: int) -> Labels:
-    """Return OpenCV's SEEDS superpixels, with the number of levels that comes closest."""
-    import cv2
+class Seeds:
+    """OpenCV's SEEDS; its levels are set once, on the first frame, to fit the number best."""
 
-    lab = cv2.cvtColor(frame, cv2.COLOR_RGB2LAB)
-    height, width = frame.shape[:2]
-    grids = [
-        cv2.ximgproc.createSuperpixelSEEDS(width, height, 3, segments, levels)
-        for levels in SEEDS_LEVELS
-    ]
-    found = min(grids, key=lambda grid: abs(grid.getNumberOfSuperpixels() - segments))
-    found.iterate(lab, SEEDS_ITERATIONS)
-    return np.asarray(found.getLabels())
+    def __init__(self, segments: int) -> None:
+        self.segments = segments
+        self._levels: int | None = None
+
+    def __call__(self, frame: Picture) -> Labels:
+        """Segment one frame."""
+        import cv2
+
+        if self._levels is None:
+            self._levels = min(
+                SEEDS_LEVELS,
+                key=lambda levels: abs(
+                    self._grid(frame, levels).getNumberOfSuperpixels() - self.segments
+                ),
+            )
+        found = self._grid(frame, self._levels)
+        found.iterate(cv2.cvtColor(frame, cv2.COLOR_RGB2LAB), SEEDS_ITERATIONS)
+        return np.asarray(found.getLabels())
+
+    def _grid(self, frame: Picture, levels: int) -> Any:
+        import cv2
+
+        height, width = frame.shape[:2]
+        return cv2.ximgproc.createSuperpixelSEEDS(width, height, 3, self.segments, levels)
 
 
 def slic(frame: Picture, segments: int) -> Labels:
@@ -163,56 +177,57 @@ class Matcher:
 
     def __init__(self) -> None:
         self._next = 1
-        self._ids: NDArray[np.int64] | None = None
+        self._names = np.empty(0, dtype=np.int64)  # (k,) id of each label of the frame before
+        self._labels: NDArray[np.int64] | None = None
         self._grey: Picture | None = None
 
     def step(self, frame: Picture, labels: Labels) -> NDArray[np.int64]:
-        """Return the ids (h, w) of the next frame's labels."""
-        bright = grey(frame)
-        _, dense = np.unique(labels, return_inverse=True)
-        dense = dense.reshape(labels.shape)
-        names = np.zeros(int(dense.max()) + 1, dtype=np.int64)
-        if self._ids is not None and self._grey is not None:
-            warped = _warped(self._ids, flow_back(bright, self._grey))
-            for label, name in _partners(dense, warped):
-                names[label] = name
-        new = np.flatnonzero(names == 0)
+        """Return the ids (h, w) of the next frame's labels, which are small numbers from 0."""
+        bright, labels = grey(frame), labels.astype(np.int64)
+        names = np.zeros(int(labels.max()) + 1, dtype=np.int64)
+        if self._labels is not None and self._grey is not None:
+            warped = _warped(self._labels, flow_back(bright, self._grey))
+            for label, earlier in _partners(labels, warped, len(self._names)):
+                names[label] = self._names[earlier]
+        new = np.flatnonzero((names == 0) & (np.bincount(labels.reshape(-1)) > 0))
         names[new] = np.arange(self._next, self._next + len(new))
         self._next += len(new)
-        self._ids, self._grey = names[dense], bright
-        return self._ids
+        self._names, self._labels, self._grey = names, labels, bright
+        return names[labels]
 
 
-def _warped(ids: NDArray[np.int64], flow: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the id each pixel had where it came from; 0 if that was outside."""
-    height, width = ids.shape
-    y, x = np.indices(ids.shape)
-    x = np.rint(x + flow[..., 0]).astype(np.int64)
-    y = np.rint(y + flow[..., 1]).astype(np.int64)
+def _warped(labels: NDArray[np.int64], flow: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the label each pixel had where it came from; -1 if that was outside."""
+    height, width = labels.shape
+    x = np.rint(flow[..., 0] + np.arange(width, dtype=np.float32)).astype(np.int64)
+    y = np.rint(flow[..., 1] + np.arange(height, dtype=np.float32)[:, None]).astype(np.int64)
     inside = (x >= 0) & (y >= 0) & (x < width) & (y < height)
     found: NDArray[np.int64] = np.where(
-        inside, ids[np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)], 0
+        inside, labels[np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)], -1
     )
     return found
 
 
-def _partners(dense: NDArray[np.int64], warped: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return pairs of label and earlier id, best overlap first, each of them once."""
-    olds, old = np.unique(warped, return_inverse=True)
-    old = old.reshape(-1)
-    cells, both = np.unique(dense.reshape(-1) * len(olds) + old, return_counts=True)
-    label, column = np.divmod(cells, len(olds))
-    areas, old_areas = np.bincount(dense.reshape(-1)), np.bincount(old)
+def _partners(
+    labels: NDArray[np.int64], warped: NDArray[np.int64], earlier: int
+) -> list[tuple[int, int]]:
+    """Return pairs of label and earlier label, best overlap first, each of them once."""
+    columns = earlier + 1  # the first for pixels that come from outside
+    table = np.bincount((labels * columns + warped + 1).reshape(-1))
+    cells = np.flatnonzero(table)
+    label, column = np.divmod(cells, columns)
+    both = table[cells]
+    areas, old_areas = np.bincount(labels.reshape(-1)), np.bincount(warped.reshape(-1) + 1)
     overlap = both / (areas[label] + old_areas[column] - both)
-    overlap[olds[column] == 0] = 0
-    pairs, labels_used, olds_used = [], set(), set()
+    overlap[column == 0] = 0
+    pairs, labels_used, columns_used = [], set(), set()
     for index in np.argsort(-overlap, kind="stable"):
         if overlap[index] < LEAST_OVERLAP:
             break
-        if label[index] not in labels_used and column[index] not in olds_used:
+        if label[index] not in labels_used and column[index] not in columns_used:
             labels_used.add(label[index])
-            olds_used.add(column[index])
-            pairs.append((int(label[index]), int(olds[column[index]])))
+            columns_used.add(column[index])
+            pairs.append((int(label[index]), int(column[index]) - 1))
     return pairs
 
 

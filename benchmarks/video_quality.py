@@ -316,7 +316,8 @@ def describe(sequences: list[Clip], results: list[Result], scale: float, seconds
         parts += [f"## {sequence.name}, {len(sequence.frames)} frames{ignored}", _table(rows(some))]
     parts.append(
         f"Scale {scale:g}, one thread, {seconds:.0f} s. CPU time of the steady state (after "
-        f"{STEADY} frames, or half of them); offline methods by the whole clip. "
+        f"{STEADY} frames, or half of them); offline methods by the whole clip; of matched "
+        "ones motion and matching are part. "
         f"{report.environment()}"
     )
     return "\n\n".join(parts)
