@@ -145,7 +145,7 @@ def settle(
         ids[a] = next_id
         next_id += 1
         b = parent[a]
-        if b >= 0 and alive[b] and share[a] >= _SHARE * areas[a]:
+        if b >= 0 and share[a] >= _SHARE * areas[a]:  # b is alive, or it would live on in a
             events.append((EventKind.SPLIT, int(ids[a]), int(table.ids[b])))
         else:
             events.append((EventKind.BIRTH, int(ids[a]), 0))

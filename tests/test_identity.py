@@ -189,6 +189,11 @@ def test_a_picture_without_a_past_is_all_births():
     assert events_of(result) == [(BIRTH, NEXT + k, 0) for k in range(3)]
 
 
+def test_of_two_equal_parents_it_names_the_one_with_the_lower_label():
+    result = settled(drawn("001122"), drawn("000111"), drawn("00..11"))
+    assert events_of(result) == [(SPLIT, NEXT, 11)]
+
+
 # Going.
 
 
@@ -196,6 +201,11 @@ def test_a_swallowed_segment_merges_into_its_heir_and_is_not_remembered():
     result = settled(drawn("0000011"), drawn("0002211"), drawn("000..11"))
     assert events_of(result) == [(MERGE, 13, 11)]
     assert len(result.lost.ids) == 0
+
+
+def test_of_two_equal_heirs_the_first_piece_is_told():
+    result = settled(drawn("000111"), drawn("002211"), drawn("00..11"))
+    assert events_of(result) == [(MERGE, 13, 11)]
 
 
 def test_a_vanished_segment_dies_and_is_remembered():
