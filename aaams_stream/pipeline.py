@@ -175,7 +175,7 @@ def render_volume(
     total = volume.frame_count
     done = 0
     with _film(Path(output), volume.header, overwrite) as film:
-        with closing(_pictures(volume, source)) as pictures:
+        with closing(pictures_of(volume, source)) as pictures:
             for t, picture in zip(range(total), pictures, strict=False):
                 film.add(paint(picture.rgb, volume.ids[t], view), picture.time)
                 done = t + 1
@@ -189,7 +189,7 @@ def render_volume(
     return done
 
 
-def _pictures(volume: Any, source: str | Path | None) -> Generator[Frame]:
+def pictures_of(volume: Any, source: str | Path | None) -> Generator[Frame]:
     """Yield the frames a volume was made from."""
     from aaams_stream.source import open_source
 

@@ -132,7 +132,7 @@ def score_volume(
     scores = VideoScores(ignore)
     meter = Meter(quiet)
     reason = ""
-    with closing(_pictures(volume)) as pictures:
+    with closing(pictures_of(volume)) as pictures:
         for t, path in enumerate(truths):
             truth = read_truth(path)
             if truth.shape != (volume.height, volume.width):
@@ -157,13 +157,13 @@ def score_volume(
     return scores.result()
 
 
-def _pictures(volume: Volume) -> Generator[Any]:
+def pictures_of(volume: Volume) -> Generator[Any]:
     """Yield the frames of a volume, its own or from the source it was made from."""
     from aaams_stream import pipeline
 
     if volume.video is None and (volume.source == "-" or volume.source.startswith("camera:")):
         raise SourceError(f"{volume.source}: cannot be read again, and no video is stored")
-    with closing(pipeline._pictures(volume, None)) as frames:
+    with closing(pipeline.pictures_of(volume, None)) as frames:
         for frame in frames:
             yield frame.rgb
 

@@ -32,8 +32,9 @@ def carry_labels(
     before (h, w): labels of the frame before; flow (h, w, 2): where each pixel came from. prior
     gets the carried label, or -1 from outside the picture; labels the same where the colour at
     the source (bilinear) lies within the tolerance and, in watched (k,) segments, is no outlier
-    among the colours (k, 9) of its segment, else -1; density the carried density. inside (h,) counts in each row the pixels
-    that came from inside the picture, strange (h,) those of them that changed by more than that.
+    among the colours (k, 9) of its segment, else -1; density the carried density. inside (h,)
+    counts in each row the pixels that came from inside the picture, strange (h,) those of them
+    that changed by more than the root of `strange_sq`.
     """
     h, w = before.shape
     for y in prange(h):

@@ -27,7 +27,7 @@ def root_of(parent, c):
 
 @njit(cache=True, error_model="numpy")
 def label_components(owner, labels):
-    """Number the 4-connected components of equal `owner` from 0 in raster order; return how many.
+    """Label the 4-connected components of equal `owner` from 0 in raster order; return how many.
 
     owner (h, w) int32; writes labels (h, w) int32. Works on runs of equal pixels: a run joins
     every run above it that it touches and equals.
