@@ -366,5 +366,6 @@ def history_row(
 
 
 def _lengths(shift: NDArray[np.float32], clusters: NDArray[np.int32]) -> NDArray[np.float32]:
-    rows = shift[clusters]
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), np.float32)
+    lengths = np.empty(clusters.size, np.float32)
+    window.measure_shifts(clusters, shift, lengths)
+    return lengths

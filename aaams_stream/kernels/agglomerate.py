@@ -14,31 +14,39 @@ _LEVELS = 4096  # steps of density that order the merges
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def add_moments(a, b):
-    """Add trajectory moments b (15,) to a (15,) (Chan's update: raw sums cancel in float32)."""
-    total = a[0] + b[0]
-    g = b[0] / total
+def add_place(a, weight, place):
+    """Add one place (5,) to trajectory moments a (15,): raw sums would cancel in float32."""
+    total = a[0] + weight
+    g = weight / total
     f = a[0] * g
-    d0 = b[1] - a[1]
-    d1 = b[2] - a[2]
-    d2 = b[3] - a[3]
-    d3 = b[4] - a[4]
-    d4 = b[5] - a[5]
+    d0 = place[0] - a[1]
+    d1 = place[1] - a[2]
+    d2 = place[2] - a[3]
+    d3 = place[3] - a[4]
+    d4 = place[4] - a[5]
     a[0] = total
     a[1] += g * d0
     a[2] += g * d1
     a[3] += g * d2
     a[4] += g * d3
     a[5] += g * d4
-    a[6] += b[6] + f * d0 * d0
-    a[7] += b[7] + f * d0 * d1
-    a[8] += b[8] + f * d0 * d2
-    a[9] += b[9] + f * d1 * d1
-    a[10] += b[10] + f * d1 * d2
-    a[11] += b[11] + f * d2 * d2
-    a[12] += b[12] + f * d3 * d3
-    a[13] += b[13] + f * d3 * d4
-    a[14] += b[14] + f * d4 * d4
+    a[6] += f * d0 * d0
+    a[7] += f * d0 * d1
+    a[8] += f * d0 * d2
+    a[9] += f * d1 * d1
+    a[10] += f * d1 * d2
+    a[11] += f * d2 * d2
+    a[12] += f * d3 * d3
+    a[13] += f * d3 * d4
+    a[14] += f * d4 * d4
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def add_moments(a, b):
+    """Add trajectory moments b (15,) to a (15,): their mean as a place, then their scatter."""
+    add_place(a, b[0], b[1:6])
+    for k in range(6, 15):
+        a[k] += b[k]
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
@@ -49,11 +57,7 @@ def extend_trajectories(clusters, location, rho, moments):
     """
     for i in prange(clusters.size):
         u = clusters[i]
-        point = np.zeros(15, np.float32)
-        point[0] = rho[u]
-        for k in range(5):
-            point[1 + k] = location[u, k]
-        add_moments(moments[u], point)
+        add_place(moments[u], rho[u], location[u])
 
 
 @njit(cache=True, error_model="numpy")

@@ -467,3 +467,13 @@ def shift_clusters(
         for k in range(5):
             place[k] += step[k]
         rho[u] = density_at(planes, density, place, colour_weight, space_weight)
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def measure_shifts(clusters, shift, lengths):
+    """Write how far each listed cluster moved last to lengths (m,)."""
+    for i in prange(clusters.size):
+        total = np.float32(0.0)
+        for k in range(5):
+            total += shift[clusters[i], k] * shift[clusters[i], k]
+        lengths[i] = np.sqrt(total)
