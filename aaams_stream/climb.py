@@ -75,7 +75,7 @@ class Field:
             location=np.empty((n, 5), np.float32),
             rho=np.empty(n, np.float32),
             shift=np.empty((n, 5), np.float32),
-            moments=np.zeros((n, 15), np.float32),
+            moments=np.empty((n, 15), np.float32),
             precision=np.empty((n, 10), np.float32),
             parent=parent,
             owner=parent.reshape(h, width).copy(),
@@ -151,7 +151,7 @@ def cluster_pixels(
         pixels.rho,
     )
     clock("first shift")
-    agglomerate.extend_trajectories(pixels.parent, pixels.location, pixels.rho, pixels.moments)
+    agglomerate.begin_trajectories(pixels.parent, pixels.location, pixels.rho, pixels.moments)
     merges = agglomerate.merge_first(
         _BAND,
         planes,
@@ -263,7 +263,8 @@ def merge_moved(pixels: Field, moving: NDArray[np.int32], scales: Scales) -> int
         partners,
         found,
     )
-    order = np.argsort(-pixels.rho[moving], kind="stable")
+    order = np.empty(moving.size, np.int32)
+    agglomerate.order_by_density(np.arange(moving.size, dtype=np.int32), pixels.rho[moving], order)
     return int(
         agglomerate.merge_partners(
             order,

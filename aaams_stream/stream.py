@@ -421,7 +421,7 @@ def _advance(
         location=np.empty((n, 5), np.float32),
         rho=np.empty(n, np.float32),
         shift=np.empty((n, 5), np.float32),
-        moments=np.zeros((n, 15), np.float32),
+        moments=np.empty((n, 15), np.float32),
         precision=np.empty((n, 10), np.float32),
         parent=np.arange(n, dtype=np.int32),
         owner=owner,
@@ -493,7 +493,7 @@ def _join_newcomers(
     pixels.rho[new] = pixels.density.reshape(-1)[new]
     pixels.shift[new] = pixels.bearing[new]
     pixels.precision[new] = base_precision(params)
-    agglomerate.extend_trajectories(new, pixels.location, pixels.rho, pixels.moments)
+    agglomerate.begin_trajectories(new, pixels.location, pixels.rho, pixels.moments)
     merges = merge_moved(pixels, new, Scales.of(params))
     alive = np.concatenate([names, new])
     alive = alive[pixels.parent[alive] == alive]

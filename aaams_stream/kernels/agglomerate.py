@@ -50,11 +50,20 @@ def add_moments(a, b):
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def extend_trajectories(clusters, location, rho, moments):
-    """Add the place where each listed cluster stands to its trajectory, weighted by its density.
+def begin_trajectories(clusters, location, rho, moments):
+    """Begin the trajectory of each listed cluster with the place where it stands."""
+    for i in prange(clusters.size):
+        u = clusters[i]
+        moments[u, 0] = rho[u]
+        for k in range(5):
+            moments[u, 1 + k] = location[u, k]
+        for k in range(6, 15):
+            moments[u, k] = np.float32(0.0)
 
-    A cluster without a trajectory has moments of 0.
-    """
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def extend_trajectories(clusters, location, rho, moments):
+    """Add the place where each listed cluster stands to its trajectory, weighted by its density."""
     for i in prange(clusters.size):
         u = clusters[i]
         add_place(moments[u], rho[u], location[u])
