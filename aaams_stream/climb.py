@@ -18,7 +18,7 @@ from aaams_stream.kernels import agglomerate, regions, window
 from aaams_stream.params import Params
 
 FLOOR = 0.25  # ξ of Eq. 6 as a share of σ²
-_RIPE = 9  # members from which a cluster has a bandwidth of its own: max(dim r, dim s)²
+RIPE = 9  # members from which a cluster has a bandwidth of its own: max(dim r, dim s)²
 _CUTOFF = 2.0  # windows end at this many σ
 _BAND = 64  # rows that the first merge pass treats as a unit
 _PARTNERS = 16  # merge candidates a cluster may collect in one iteration
@@ -196,41 +196,16 @@ def climb(
     while True:
         # Survivors of a merge refresh their bandwidth also when they had converged.
         touched = alive[pixels.changed[alive]]
-        window.refresh_bandwidths(
-            touched,
-            pixels.moments,
-            pixels.count,
-            _RIPE,
-            scales.floor_colour,
-            scales.floor_space,
-            pixels.precision,
-        )
+        refresh_bandwidths(pixels, touched, scales)
         agglomerate.refresh_owners(
-            unsettled, pixels.owner, pixels.parent, pixels.count, _RIPE, pixels.ripe
+            unsettled, pixels.owner, pixels.parent, pixels.count, RIPE, pixels.ripe
         )
         moving = moving[_lengths(pixels.shift, moving) > params.core.delta]
         settled = rows[-1][1] < params.core.min_merge_share * alive.size
         clock("refresh")
         if moving.size == 0 or settled or len(rows) >= params.core.max_iterations:
             break
-        kind = np.empty(moving.size, np.uint8)
-        window.shift_clusters(
-            moving,
-            pixels.planes,
-            pixels.owner,
-            pixels.ripe,
-            pixels.density,
-            scales.colour,
-            scales.space,
-            pixels.precision,
-            _RIPE,
-            pixels.count,
-            pixels.location,
-            pixels.shift,
-            pixels.rho,
-            kind,
-        )
-        agglomerate.extend_trajectories(moving, pixels.location, pixels.rho, pixels.moments)
+        kind = shift_clusters(pixels, moving, scales)
         clock("shift")
         pixels.changed[alive] = False
         pixels.changed[moving] = True
@@ -242,6 +217,45 @@ def climb(
         rows.append(history_row(moved, merges, alive, moving, pixels.shift, updates))
         clock("merge")
     return alive, History(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def shift_clusters(pixels: Field, clusters: NDArray[np.int32], scales: Scales) -> NDArray[np.uint8]:
+    """Move the given clusters one step each and add the places to their trajectories.
+
+    Returns which update each one made: 0 scalar, 1 partial, 2 full.
+    """
+    kind = np.empty(clusters.size, np.uint8)
+    window.shift_clusters(
+        clusters,
+        pixels.planes,
+        pixels.owner,
+        pixels.ripe,
+        pixels.density,
+        scales.colour,
+        scales.space,
+        pixels.precision,
+        RIPE,
+        pixels.count,
+        pixels.location,
+        pixels.shift,
+        pixels.rho,
+        kind,
+    )
+    agglomerate.extend_trajectories(clusters, pixels.location, pixels.rho, pixels.moments)
+    return kind
+
+
+def refresh_bandwidths(pixels: Field, clusters: NDArray[np.int32], scales: Scales) -> None:
+    """Bring the bandwidths of the given clusters up to date with their trajectories."""
+    window.refresh_bandwidths(
+        clusters,
+        pixels.moments,
+        pixels.count,
+        RIPE,
+        scales.floor_colour,
+        scales.floor_space,
+        pixels.precision,
+    )
 
 
 def merge_moved(pixels: Field, moving: NDArray[np.int32], scales: Scales) -> int:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from aaams_stream import features
 from aaams_stream.climb import (
     FLOOR,
+    RIPE,
     Clock,
     Field,
     Modes,
@@ -32,6 +33,8 @@ from aaams_stream.climb import (
     history_row,
     merge_moved,
     nearest_pixels,
+    refresh_bandwidths,
+    shift_clusters,
 )
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
@@ -40,7 +43,6 @@ from aaams_stream.kernels import agglomerate, carry, window
 from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
 
-_RIPE = 9
 _UNKNOWN = -1  # label of a pixel that the frame before does not explain
 _AFRESH = -2  # label of a pixel whose turn it is to be decided afresh
 _VOTE_REACH = 2
@@ -438,35 +440,10 @@ def _advance(
     pixels.location[names] = location
     pixels.moments[names] = moments
     pixels.precision[names] = table.precision[here]
-    pixels.count[names] = np.maximum(table.area[here], _RIPE)
+    pixels.count[names] = np.maximum(table.area[here], RIPE)
     pixels.ripe[:] = labels >= 0
-    kind = np.empty(len(names), np.uint8)
-    window.shift_clusters(
-        names,
-        pixels.planes,
-        pixels.owner,
-        pixels.ripe,
-        pixels.density,
-        scales.colour,
-        scales.space,
-        pixels.precision,
-        _RIPE,
-        pixels.count,
-        pixels.location,
-        pixels.shift,
-        pixels.rho,
-        kind,
-    )
-    agglomerate.extend_trajectories(names, pixels.location, pixels.rho, pixels.moments)
-    window.refresh_bandwidths(
-        names,
-        pixels.moments,
-        pixels.count,
-        _RIPE,
-        scales.floor_colour,
-        scales.floor_space,
-        pixels.precision,
-    )
+    shift_clusters(pixels, names, scales)
+    refresh_bandwidths(pixels, names, scales)
     pixels.rho[names] += np.float32(1.0)  # above any newcomer: a carried cluster is not absorbed
     return pixels, anchors
 
@@ -499,7 +476,8 @@ def _join_newcomers(
     alive = alive[pixels.parent[alive] == alive]
     moving = new[pixels.parent[new] == new]
     first = history_row(new.size, merges, alive, moving, pixels.shift, (new.size, 0, 0))
-    few = params.updated({"core": {"max_iterations": _WARM_ITERATIONS}})
+    limit = min(params.core.max_iterations, _WARM_ITERATIONS)
+    few = params.updated({"core": {"max_iterations": limit}})
     alive, _ = climb(pixels, new, alive, moving, few, [first], lambda stage: None)
     return alive
 
