@@ -271,7 +271,7 @@ def merge_first(
     order_by_density(near[:n], rho, order)
     return merged.sum() + merge_pixels(
         order,
-        0,
+        np.int64(0),
         h,
         planes,
         epsilon_colour_sq,

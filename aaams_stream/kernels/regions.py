@@ -447,10 +447,10 @@ def merge_regions(
     keys = np.empty(edges + regions, np.float64)
     items = np.empty(edges + regions, np.int64)
 
-    size = 0
+    size = np.int64(0)
     for r in range(regions):
         if moments[r, 0] < least[int(old[r] >= 0)]:
-            size = push(keys, items, size, moments[r, 0], r)
+            size = push(keys, items, size, moments[r, 0], np.int64(r))
     while size > 0:
         r = np.int32(items[0])
         area = keys[0]
@@ -478,15 +478,25 @@ def merge_regions(
         merges += 1
         if moments[best, 0] < least[int(old[best] >= 0)]:
             keys, items = with_room(keys, items, size)
-            size = push(keys, items, size, moments[best, 0], best)
+            size = push(keys, items, size, moments[best, 0], np.int64(best))
     small = merges
 
     for r in range(regions):
         if parent[r] == r:
             fold_edges(
-                r, parent, first, second, length, contrast, head, tail, following, dead, seen
+                np.int32(r),
+                parent,
+                first,
+                second,
+                length,
+                contrast,
+                head,
+                tail,
+                following,
+                dead,
+                seen,
             )
-    size = 0
+    size = np.int64(0)
     turn = np.zeros(edges, np.int64)  # an entry is stale when its edge was scored again since
     for e in range(edges):
         if not dead[e]:
