@@ -25,6 +25,7 @@ LEAST_OVERLAP = 0.3  # IoU from which on a segment is the earlier one
 SEEDS_ITERATIONS = 10
 SEEDS_LEVELS = (4, 3, 5)  # its grid of whole blocks can miss the number by half
 SLIC_ITERATIONS = 10
+_CONTRIB: Any = cv2  # only the contrib wheel has ximgproc, and its types
 SLIC_RULER = 10.0  # how much a grid step counts, in L*a*b* units
 CARRIED_REFINEMENTS = 3
 
@@ -112,7 +113,7 @@ class Seeds:
         import cv2
 
         height, width = frame.shape[:2]
-        return cv2.ximgproc.createSuperpixelSEEDS(width, height, 3, self.segments, levels)
+        return _CONTRIB.ximgproc.createSuperpixelSEEDS(width, height, 3, self.segments, levels)
 
 
 def slic(frame: Picture, segments: int) -> Labels:
@@ -121,7 +122,9 @@ def slic(frame: Picture, segments: int) -> Labels:
 
     lab = cv2.cvtColor(frame, cv2.COLOR_RGB2LAB)
     side = _side(frame, segments)
-    found = cv2.ximgproc.createSuperpixelSLIC(lab, cv2.ximgproc.SLIC, round(side), SLIC_RULER)
+    found = _CONTRIB.ximgproc.createSuperpixelSLIC(
+        lab, _CONTRIB.ximgproc.SLIC, round(side), SLIC_RULER
+    )
     found.iterate(SLIC_ITERATIONS)
     found.enforceLabelConnectivity(25)
     return np.asarray(found.getLabels())
@@ -151,7 +154,7 @@ class Graph:
         import cv2
 
         least = max(10, frame.shape[0] * frame.shape[1] // self.segments // 16)
-        graph = cv2.ximgproc.segmentation.createGraphSegmentation(0.5, scale, least)
+        graph = _CONTRIB.ximgproc.segmentation.createGraphSegmentation(0.5, scale, least)
         return np.asarray(graph.processImage(np.ascontiguousarray(frame[..., ::-1])))
 
 
