@@ -25,7 +25,6 @@ LEAST_OVERLAP = 0.3  # IoU from which on a segment is the earlier one
 SEEDS_ITERATIONS = 10
 SEEDS_LEVELS = (4, 3, 5)  # its grid of whole blocks can miss the number by half
 SLIC_ITERATIONS = 10
-_CONTRIB: Any = cv2  # only the contrib wheel has ximgproc, and its types
 SLIC_RULER = 10.0  # how much a grid step counts, in L*a*b* units
 CARRIED_REFINEMENTS = 3
 
@@ -110,10 +109,16 @@ class Seeds:
         return np.asarray(found.getLabels())
 
     def _grid(self, frame: Picture, levels: int) -> Any:
-        import cv2
-
         height, width = frame.shape[:2]
-        return _CONTRIB.ximgproc.createSuperpixelSEEDS(width, height, 3, self.segments, levels)
+        return _ximgproc().createSuperpixelSEEDS(width, height, 3, self.segments, levels)
+
+
+def _ximgproc() -> Any:
+    """Return the part of OpenCV that only the contrib wheel has, as its types."""
+    import cv2
+
+    contrib: Any = cv2
+    return contrib.ximgproc
 
 
 def slic(frame: Picture, segments: int) -> Labels:
@@ -122,9 +127,7 @@ def slic(frame: Picture, segments: int) -> Labels:
 
     lab = cv2.cvtColor(frame, cv2.COLOR_RGB2LAB)
     side = _side(frame, segments)
-    found = _CONTRIB.ximgproc.createSuperpixelSLIC(
-        lab, _CONTRIB.ximgproc.SLIC, round(side), SLIC_RULER
-    )
+    found = _ximgproc().createSuperpixelSLIC(lab, _ximgproc().SLIC, round(side), SLIC_RULER)
     found.iterate(SLIC_ITERATIONS)
     found.enforceLabelConnectivity(25)
     return np.asarray(found.getLabels())
@@ -151,10 +154,8 @@ class Graph:
         return self._segment(frame, self._scale)
 
     def _segment(self, frame: Picture, scale: float) -> Labels:
-        import cv2
-
         least = max(10, frame.shape[0] * frame.shape[1] // self.segments // 16)
-        graph = _CONTRIB.ximgproc.segmentation.createGraphSegmentation(0.5, scale, least)
+        graph = _ximgproc().segmentation.createGraphSegmentation(0.5, scale, least)
         return np.asarray(graph.processImage(np.ascontiguousarray(frame[..., ::-1])))
 
 
