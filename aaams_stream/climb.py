@@ -7,6 +7,7 @@ by one, densest first. So the result does not depend on the number of threads.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +115,19 @@ class Scales:
 
 
 Clock = Callable[[str], None]
+
+
+def stopwatch(seconds: dict[str, float]) -> Clock:
+    """Return a function that adds the time since its last call to a named stage."""
+    last = time.perf_counter()
+
+    def clock(stage: str) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        seconds[stage] = seconds.get(stage, 0.0) + now - last
+        last = now
+
+    return clock
 
 
 def cluster_pixels(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream import features
-from aaams_stream.climb import FLOOR, Clock, History, cluster_pixels, find_modes
+from aaams_stream.climb import FLOOR, History, cluster_pixels, find_modes, stopwatch
 from aaams_stream.hierarchy import MergeTree, build_tree, connect_regions
 from aaams_stream.params import Params, resolve
 
@@ -76,16 +75,3 @@ def segment_image(
         tree=tree,
         stats=stats,
     )
-
-
-def stopwatch(seconds: dict[str, float]) -> Clock:
-    """Return a function that adds the time since its last call to a named stage."""
-    last = time.perf_counter()
-
-    def clock(stage: str) -> None:
-        nonlocal last
-        now = time.perf_counter()
-        seconds[stage] = seconds.get(stage, 0.0) + now - last
-        last = now
-
-    return clock

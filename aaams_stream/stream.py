@@ -35,10 +35,10 @@ from aaams_stream.climb import (
     nearest_pixels,
     refresh_bandwidths,
     shift_clusters,
+    stopwatch,
 )
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
-from aaams_stream.image import stopwatch
 from aaams_stream.kernels import agglomerate, carry, window
 from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
