@@ -102,7 +102,8 @@ def segment_video(
     from aaams_stream import store as stores
     from aaams_stream.render import check_film
     from aaams_stream.source import open_source
-    from aaams_stream.stream import Segmenter, SegmenterState
+    from aaams_stream.state import SegmenterState
+    from aaams_stream.stream import Segmenter
 
     settings = resolve(params)
     if segments is not None:

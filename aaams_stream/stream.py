@@ -10,7 +10,6 @@ tests of Alg. 2; old clusters move on, and their trajectories fade.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +36,13 @@ from aaams_stream.climb import (
     shift_clusters,
     stopwatch,
 )
+from aaams_stream.describe import describe
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
 from aaams_stream.kernels import agglomerate, carry, window
-from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, EventKind, FrameSegmentation
+from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
+from aaams_stream.state import SegmenterState
 
 _UNKNOWN = -1  # label of a pixel that the frame before does not explain
 _AFRESH = -2  # label of a pixel whose turn it is to be decided afresh
@@ -64,54 +65,6 @@ _LARGE = 1.0  # a segment is large above this multiple of the share of a picture
 # A cut: less than this share of the picture can be explained, and half of it is quite different.
 _CUT_SHARE = 0.3
 _STRANGE = 8.0  # L*a*b* units
-
-
-@dataclass(frozen=True, slots=True)
-class SegmenterState:
-    """All the memory a segmenter has: saving it is enough to go on later, bit for bit."""
-
-    index: int  # frames seen
-    next_id: int
-    level: float  # merge level that holds the wanted number of segments
-    unit: float  # turns a sum of weights into a density
-    labels: NDArray[np.int32]  # (h, w) rows of the table
-    smooth: NDArray[np.float32]  # (3, h, w) L*a*b*, less noisy
-    density: NDArray[np.float32]  # (h, w)
-    grey: NDArray[np.uint8]  # (h, w)
-    table: Table
-    lost: Lost
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state as named arrays, ready for np.savez."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for entry in dataclasses.fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, Table | Lost):
-                for column in dataclasses.fields(value):
-                    arrays[f"{entry.name}.{column.name}"] = getattr(value, column.name)
-            else:
-                arrays[entry.name] = np.asarray(value)
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> SegmenterState:
-        """Return the state that `to_arrays` took apart."""
-
-        def record(name: str, kind: type[Any]) -> Any:
-            return kind(**{c.name: arrays[f"{name}.{c.name}"] for c in dataclasses.fields(kind)})
-
-        return cls(
-            index=int(arrays["index"]),
-            next_id=int(arrays["next_id"]),
-            level=float(arrays["level"]),
-            unit=float(arrays["unit"]),
-            labels=arrays["labels"],
-            smooth=arrays["smooth"],
-            density=arrays["density"],
-            grey=arrays["grey"],
-            table=record("table", Table),
-            lost=record("lost", Lost),
-        )
 
 
 class Segmenter:
@@ -194,7 +147,7 @@ def step(
     else:
         new, events = _warm(picture, prediction, params, state, clock)
         share = prediction.share
-    segments = _describe(new)
+    segments = describe(new)
     clock("table")
     stats = {"segments": float(len(segments)), "warm": share, **seconds}
     ids = new.table.ids[new.labels]
@@ -528,22 +481,3 @@ def _table(
         spread=spread,
         checked=checked,
     )
-
-
-def _describe(state: SegmenterState) -> NDArray[Any]:
-    """Return the segment table of the frame (SEGMENT_DTYPE)."""
-    table = state.table
-    area = np.empty(len(table.ids), np.int64)
-    rows = np.zeros(len(table.ids), SEGMENT_DTYPE)
-    bbox = np.empty((len(table.ids), 4), np.int32)
-    carry.measure_boxes(state.labels, area, bbox)
-    modes = Modes(table.location, table.precision, table.moments, table.density)
-    bandwidth = modes.bandwidths()
-    rows["id"] = table.ids
-    rows["area"] = area
-    rows["mode"] = table.location
-    rows["bandwidth_colour"] = bandwidth[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-    rows["bandwidth_space"] = bandwidth[:, [3, 3, 4], [3, 4, 4]]
-    rows["bbox"] = bbox
-    rows["density"] = table.density
-    return rows

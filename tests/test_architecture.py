@@ -32,12 +32,25 @@ FRIENDS = {
     "image": {"climb", "features", "hierarchy"},
     "identity": {"climb"},
     "source": {"demo"},
-    "stream": {"climb", "features", "hierarchy", "identity", "image"},
+    "describe": {"climb", "state"},
+    "state": {"identity"},
+    "stream": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
 }
 
 # Rooms that compute: they know no file, no codec and no thread. They may name a path (pathlib):
 # settings can be given as one.
-ALGORITHM = {"points", "climb", "hierarchy", "image", "stream", "identity", "metrics", "kernels"}
+ALGORITHM = {
+    "points",
+    "climb",
+    "describe",
+    "hierarchy",
+    "image",
+    "stream",
+    "state",
+    "identity",
+    "metrics",
+    "kernels",
+}
 WORLD = {
     "asyncio",
     "concurrent",
