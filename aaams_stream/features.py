@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 LANES = 16  # kernels read rows in chunks of this many pixels
 FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry weight
-# Motion is sought at half the resolution; thin things are lost at a quarter, the preset's choice.
-_FLOW_SCALE = 1
+# How often the resolution is halved before motion is sought; thin things are lost at a quarter.
+_FLOW_SCALES = {"fine": 1, "fast": 2}
 _FLOW_STRIDE = 5
 _FLOW_STEPS = 8
 _FLOW_REFINEMENTS = 0
@@ -94,11 +94,14 @@ def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
-def flow_back(now: NDArray[np.uint8], before: NDArray[np.uint8]) -> NDArray[np.float32]:
+def flow_back(
+    now: NDArray[np.uint8], before: NDArray[np.uint8], quality: str = "fine"
+) -> NDArray[np.float32]:
     """Return (h, w, 2) float32: how far to go from each pixel to where it was in `before`.
 
-    Dense inverse search. It runs on one thread, because its result depends on how many there are.
-    Pictures too small for its patches do not move.
+    Dense inverse search, at half the resolution or, with the quality "fast", at a quarter. It
+    runs on one thread, because its result depends on how many there are. Pictures too small for
+    its patches do not move.
     """
     if min(now.shape) < _LEAST_FLOW:
         return np.zeros((*now.shape, 2), np.float32)
@@ -106,7 +109,7 @@ def flow_back(now: NDArray[np.uint8], before: NDArray[np.uint8]) -> NDArray[np.f
     cv2.setNumThreads(1)
     try:
         search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
-        search.setFinestScale(_FLOW_SCALE)
+        search.setFinestScale(_FLOW_SCALES[quality])
         search.setPatchStride(_FLOW_STRIDE)
         search.setGradientDescentIterations(_FLOW_STEPS)
         search.setVariationalRefinementIterations(_FLOW_REFINEMENTS)

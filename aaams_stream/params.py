@@ -17,11 +17,16 @@ from typing import Any, Self
 from aaams_stream.errors import ConfigError
 
 CRITERIA = ("bhattacharyya", "size-aware")
+FLOWS = ("fine", "fast")
 
 
 def _require(condition: bool, key: str, expected: str, value: object) -> None:
     if not condition:
         raise ConfigError(f"{key} must be {expected}, got {value!r}")
+
+
+def _require_word(key: str, words: tuple[str, ...], value: str) -> None:
+    _require(value in words, key, " or ".join(f'"{word}"' for word in words), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,7 @@ class PostParams:
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
         _require(1 <= self.min_size <= 2**31, f"{table}.min_size", "in 1..2**31", self.min_size)
-        _require(
-            self.criterion in CRITERIA,
-            f"{table}.criterion",
-            " or ".join(f'"{name}"' for name in CRITERIA),
-            self.criterion,
-        )
+        _require_word(f"{table}.criterion", CRITERIA, self.criterion)
         _require(self.bhattacharyya >= 0, f"{table}.bhattacharyya", ">= 0", self.bhattacharyya)
         _require(self.level >= 0, f"{table}.level", ">= 0", self.level)
 
@@ -108,17 +108,20 @@ class StreamParams:
     segments: how many segments a frame should have, roughly; 0 cuts at `post.level` instead.
     tolerance2: the squared colour distance up to which a pixel is the one it was before.
     refresh: in so many frames every segment is decided afresh once.
+    flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
     """
 
     segments: int = 280
     tolerance2: float = 9.0
     refresh: int = 128
+    flow: str = "fine"
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
         _require(self.segments >= 0, f"{table}.segments", ">= 0", self.segments)
         _require(self.tolerance2 >= 0, f"{table}.tolerance2", ">= 0", self.tolerance2)
         _require(self.refresh >= 1, f"{table}.refresh", ">= 1", self.refresh)
+        _require_word(f"{table}.flow", FLOWS, self.flow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ def step(
 
 def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Prediction:
     """Carry the labels of the frame before along the motion."""
-    flow = features.flow_back(picture.grey, state.grey)
+    flow = features.flow_back(picture.grey, state.grey, params.stream.flow)
     prior = np.empty_like(state.labels)
     labels = np.empty_like(state.labels)
     density = np.empty_like(state.density)

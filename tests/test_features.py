@@ -8,6 +8,7 @@ import pytest
 import skimage.color
 
 from aaams_stream import features
+from aaams_stream.params import FLOWS
 
 
 def test_planes_are_the_lab_colours_of_scikit_image():
@@ -84,6 +85,24 @@ def test_edge_strength_adds_up_over_directions_and_channels():
 def test_edge_strength_does_not_see_the_padding():
     planes = features.lab_planes(np.full((6, 17, 3), 90, np.uint8))
     assert features.edge_strength(planes, 17).max() < 1e-3
+
+
+@pytest.mark.parametrize("quality", FLOWS)
+@pytest.mark.parametrize("shape", [(120, 160), (33, 40), (32, 200)])
+def test_flow_points_to_where_a_pixel_was(quality, shape):
+    before = grids.blurred_noise(*shape)[..., 0].repeat(4, 0).repeat(4, 1)
+    now = np.roll(before, (2, -3), (0, 1))
+    inner = features.flow_back(now, before, quality)[16:-16, 16:-16]
+    np.testing.assert_allclose(np.median(inner, axis=(0, 1)), (3, -2), atol=0.5)
+
+
+@pytest.mark.parametrize("quality", FLOWS)
+@pytest.mark.parametrize("shape", [(1, 1), (31, 90), (32, 32), (33, 47)])
+def test_flow_of_a_still_picture_is_none_whatever_its_size(quality, shape):
+    picture = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    flow = features.flow_back(picture, picture, quality)
+    assert flow.shape == (*shape, 2)
+    assert np.abs(flow).max() < 0.1
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from aaams_stream.params import DomainParams, Params, PostParams, resolve
         ("post.level=high", "post.level must be of type float, got 'high'"),
         ("post.bhattacharyya=-1", "post.bhattacharyya must be >= 0"),
         ("post.criterion=size", 'post.criterion must be "bhattacharyya" or "size-aware"'),
+        ("stream.flow=slow", 'stream.flow must be "fine" or "fast", got \'slow\''),
         ("post.criterion=3", "post.criterion must be of type str, got 3"),
     ],
 )
