@@ -117,15 +117,15 @@ class Scales:
 Clock = Callable[[str], None]
 
 
-def stopwatch(seconds: dict[str, float]) -> Clock:
+def stopwatch(seconds: dict[str, float], now: Callable[[], float] = time.perf_counter) -> Clock:
     """Return a function that adds the time since its last call to a named stage."""
-    last = time.perf_counter()
+    last = now()
 
     def clock(stage: str) -> None:
         nonlocal last
-        now = time.perf_counter()
-        seconds[stage] = seconds.get(stage, 0.0) + now - last
-        last = now
+        moment = now()
+        seconds[stage] = seconds.get(stage, 0.0) + moment - last
+        last = moment
 
     return clock
 
