@@ -306,11 +306,7 @@ def _settle_boundaries(
     labels = np.empty_like(prediction.labels)
     carry.vote_boundaries(prediction.labels, *poll, labels)
     fringe = np.flatnonzero(labels == _UNKNOWN)
-    for _ in range(_VOTE_ROUNDS):
-        joined = np.empty(len(fringe), np.int32)
-        carry.join_neighbours(fringe, labels, *poll, np.float32(_VOTE_JOIN), joined)
-        labels.reshape(-1)[fringe] = joined
-        fringe = fringe[joined < 0]
+    carry.join_neighbours(fringe, labels, *poll, np.float32(_VOTE_JOIN), _VOTE_ROUNDS)
     return labels
 
 

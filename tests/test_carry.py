@@ -289,14 +289,14 @@ def oracle_poll(labels, prior, planes, y, x):
     return sums
 
 
-def joined(labels, planes, enough, prior=None, reach=REACH):
+def joined(labels, planes, enough, prior=None, reach=REACH, rounds=1):
     pixels = np.flatnonzero(labels == -1)
-    out = np.empty(len(pixels), np.int32)
+    out = labels.copy()
     prior = np.full_like(labels, -1) if prior is None else prior
     carry.join_neighbours(
-        pixels, labels, prior, planes, SCALE, reach, STAY, np.float32(enough), out
+        pixels, out, prior, planes, SCALE, reach, STAY, np.float32(enough), rounds
     )
-    return out.tolist()
+    return out.ravel()[pixels].tolist()
 
 
 def test_a_pixel_joins_where_enough_neighbours_have_its_colour():
@@ -328,6 +328,22 @@ def test_only_segments_that_touch_a_pixel_can_be_joined():
 
 def test_of_equal_weights_the_first_found_wins():
     assert joined(labelled("1", ".", "0"), coloured(np.zeros((3, 1))), 1.0, reach=1) == [0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rounds_at_once_are_rounds_one_by_one(seed):
+    """Pixels that nothing has joined near are not asked again, and need not be."""
+    random = np.random.default_rng(seed)
+    labels = np.where(random.random((24, 30)) < 0.8, -1, random.integers(0, 3, (24, 30)))
+    planes = coloured(random.choice([0.0, 3.0, 9.0], (24, 30)))
+    one_by_one = labels.astype(np.int32)
+    steps = []
+    for _ in range(5):
+        one_by_one[one_by_one == -1] = joined(one_by_one, planes, 2.0)
+        steps.append(np.count_nonzero(one_by_one >= 0))
+    assert steps[0] < steps[2]  # there is something to ask again
+    at_once = joined(labels.astype(np.int32), planes, 2.0, rounds=5)
+    assert at_once == one_by_one[labels == -1].tolist()
 
 
 # Statistics.

@@ -111,6 +111,11 @@ def poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, name
         if not known:
             names[n] = labels[v, u]
             n += 1
+    if n == 0:
+        return n
+    own_l = planes[0, y, x]
+    own_a = planes[1, y, x]
+    own_b = planes[2, y, x]
     for k in range(n):
         sums[k] = stay if names[k] == prior[y, x] else np.float32(0.0)
     for v in range(max(y - reach, 0), min(y + reach + 1, h)):
@@ -120,9 +125,9 @@ def poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, name
                 continue
             for k in range(n):
                 if names[k] == name:
-                    dl = planes[0, v, u] - planes[0, y, x]
-                    da = planes[1, v, u] - planes[1, y, x]
-                    db = planes[2, v, u] - planes[2, y, x]
+                    dl = planes[0, v, u] - own_l
+                    da = planes[1, v, u] - own_a
+                    db = planes[2, v, u] - own_b
                     s = (dl * dl + da * da + db * db) * colour_scale
                     s = min(s, np.float32(1.0))
                     p = np.float32(1.0) - s + np.float32(0.5) * s * s
@@ -162,25 +167,49 @@ def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
             out[y, x] = names[best]
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
-def join_neighbours(pixels, labels, prior, planes, colour_scale, reach, stay, enough, out):
-    """Let pixels without a label join the neighbour segment with most weight, if it is `enough`.
-
-    pixels (m,): flat indices; writes out (m,) int32: the label joined, or -1.
-    """
-    w = labels.shape[1]
-    for i in prange(pixels.size):
-        names = np.empty(5, np.int32)
-        sums = np.empty(5, np.float32)
+@njit(cache=True, error_model="numpy")
+def write_joined(pixels, joined, reach, labels, ask):
+    """Write the labels joined, where there is one; mark in ask (h, w) what lies within reach."""
+    h, w = labels.shape
+    ask[:] = False
+    for i in range(pixels.size):
+        if joined[i] < 0:
+            continue
         y = pixels[i] // w
         x = pixels[i] % w
-        n = poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums)
-        out[i] = -1
-        most = np.float32(0.0)
-        for k in range(n):
-            if sums[k] >= enough and sums[k] > most:
-                most = sums[k]
-                out[i] = names[k]
+        labels[y, x] = joined[i]
+        for v in range(max(y - reach, 0), min(y + reach + 1, h)):
+            for u in range(max(x - reach, 0), min(x + reach + 1, w)):
+                ask[v, u] = True
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def join_neighbours(pixels, labels, prior, planes, colour_scale, reach, stay, enough, rounds):
+    """Let pixels without a label join the neighbour segment with most weight, if it is `enough`.
+
+    pixels (m,): flat indices into labels (h, w), which is written. In a round all pixels read the
+    same labels; one is asked again only if another within its reach has joined, since otherwise
+    its answer would be the same.
+    """
+    h, w = labels.shape
+    joined = np.empty(pixels.size, np.int32)
+    ask = np.ones((h, w), np.bool_)
+    for _ in range(rounds):
+        for i in prange(pixels.size):
+            names = np.empty(5, np.int32)
+            sums = np.empty(5, np.float32)
+            y = pixels[i] // w
+            x = pixels[i] % w
+            joined[i] = -1
+            if labels[y, x] >= 0 or not ask[y, x]:
+                continue
+            n = poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums)
+            most = np.float32(0.0)
+            for k in range(n):
+                if sums[k] >= enough and sums[k] > most:
+                    most = sums[k]
+                    joined[i] = names[k]
+        write_joined(pixels, joined, reach, labels, ask)
 
 
 @njit(cache=True, error_model="numpy")
