@@ -33,9 +33,62 @@ SEGMENT_DTYPE = np.dtype(
         ("bandwidth_space", np.float32, (3,)),
         ("bbox", np.int32, (4,)),  # x0, y0, x1, y1: x1 and y1 lie one past the last pixel
         ("density", np.float32),
+        ("centroid", np.float32, (2,)),  # x, y
+        ("colour", np.float32, (3,)),  # mean L, a, b
+        ("colour_spread", np.float32, (3,)),  # standard deviation of L, a, b
+        ("perimeter", np.uint32),  # sides of its pixels that face another segment or the rim
+        ("motion", np.float32, (2,)),  # x, y: pixels since the frame before, mean of its flow
+        ("age", np.uint32),  # frames since it was first seen, 0 in that one
+        ("parent", np.uint32),  # id it was split off, or 0
+    ]
+)
+# One row per pair of segments that touch, first < second.
+ADJACENCY_DTYPE = np.dtype(
+    [
+        ("first", np.uint32),
+        ("second", np.uint32),
+        ("length", np.uint32),  # pixel sides they share
+        ("contrast", np.float32),  # mean colour distance across those sides, in L*a*b* units
+    ]
+)
+# One row per identity over its life.
+TRACK_DTYPE = np.dtype(
+    [
+        ("id", np.uint32),
+        ("first", np.uint32),  # frame
+        ("last", np.uint32),  # frame: the last one it is seen in
+        ("frames", np.uint32),  # in which it is seen; fewer than last - first + 1 if it was hidden
+        ("volume", np.uint64),  # pixels over its life
+        ("parent", np.uint32),  # id it was split off, or 0
+        ("end", np.uint8),  # EventKind that ended it: DEATH, MERGE or CUT; 0 while it lives
+        ("heir", np.uint32),  # id it merged into, or 0
+        ("start", np.float32, (2,)),  # centroid when first seen, x, y
+        ("stop", np.float32, (2,)),  # centroid when last seen
+        ("path", np.float32),  # pixels its centroid travelled
+        ("colour", np.float32, (3,)),  # mean L, a, b over its volume
     ]
 )
 EVENT_DTYPE = np.dtype([("kind", np.uint8), ("id", np.uint32), ("other", np.uint32)])
+
+
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """One segment in one frame, cut out along its box."""
+
+    frame: int
+    bbox: tuple[int, int, int, int]  # x0, y0, x1, y1
+    mask: NDArray[np.bool_]  # (y1 - y0, x1 - x0)
+    rgb: NDArray[np.uint8] | None  # (y1 - y0, x1 - x0, 3); None where no picture is at hand
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where the pixels of an identity came from and went to, through splits and merges."""
+
+    id: int
+    ancestors: tuple[int, ...]  # it was split off these or took them in, nearest first
+    descendants: tuple[int, ...]  # were split off it or took it in, nearest first
+    events: NDArray[Any]  # all splits and merges on the way, in the order of frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +112,13 @@ class FrameSegmentation:
     time: float | None  # presentation time in seconds
     ids: NDArray[np.uint32]  # (h, w) track ids from 1
     segments: NDArray[Any]  # (k,) SEGMENT_DTYPE, rows in order of id
+    adjacency: NDArray[Any]  # (n,) ADJACENCY_DTYPE, rows in order of both ids
     events: NDArray[Any]  # (e,) EVENT_DTYPE, in the order they happened
     stats: Mapping[str, float]  # segments, warm (share of pixels taken over), seconds per stage
 
     def __post_init__(self) -> None:
         if self.ids.dtype != np.uint32 or self.ids.ndim != 2:
             raise ValueError(f"ids must be (h, w) uint32, got {self.ids.shape} {self.ids.dtype}")
-        if self.segments.dtype != SEGMENT_DTYPE or self.events.dtype != EVENT_DTYPE:
-            raise ValueError("segments and events must have the dtypes of this module")
+        tables = (self.segments.dtype, self.adjacency.dtype, self.events.dtype)
+        if tables != (SEGMENT_DTYPE, ADJACENCY_DTYPE, EVENT_DTYPE):
+            raise ValueError("segments, adjacency and events must have the dtypes of this module")

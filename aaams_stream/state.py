@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ class SegmenterState:
     grey: NDArray[np.uint8]  # (h, w)
     table: Table
     lost: Lost
+    parents: NDArray[np.uint32] = field(  # (n, 2) id and the one it was split off
+        default_factory=lambda: np.zeros((0, 2), np.uint32)
+    )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state as named arrays, ready for np.savez."""
@@ -58,4 +61,5 @@ class SegmenterState:
             grey=arrays["grey"],
             table=record("table", Table),
             lost=record("lost", Lost),
+            parents=arrays["parents"],
         )

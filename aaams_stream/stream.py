@@ -36,7 +36,7 @@ from aaams_stream.climb import (
     shift_clusters,
     stopwatch,
 )
-from aaams_stream.describe import describe
+from aaams_stream.describe import describe, remember_parents
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
 from aaams_stream.kernels import agglomerate, carry, window
@@ -143,15 +143,16 @@ def step(
         clock("motion")
     if state is None or prediction is None or prediction.cut:
         new, events = _cold(picture, params, state, clock)
-        share = 0.0
+        share, flow = 0.0, None
     else:
         new, events = _warm(picture, prediction, params, state, clock)
-        share = prediction.share
-    segments = describe(new)
+        share, flow = prediction.share, prediction.flow
+    new = dataclasses.replace(new, parents=remember_parents(state, new, events))
+    segments, adjacency = describe(new, planes, flow)
     clock("table")
     stats = {"segments": float(len(segments)), "warm": share, **seconds}
     ids = new.table.ids[new.labels]
-    return FrameSegmentation(new.index - 1, time, ids, segments, events, stats), new
+    return FrameSegmentation(new.index - 1, time, ids, segments, adjacency, events, stats), new
 
 
 def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Prediction:

@@ -24,7 +24,7 @@ import zarr.storage._local as local
 from aaams_stream import pipeline, render, source, store  # noqa: F401  before the forks
 
 pipeline.COMMIT_SECONDS = 0.0
-sys.modules["aaams_stream.stream"] = standin.module()
+sys.modules.update(standin.modules())
 put = local._put
 
 

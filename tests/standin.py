@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, EventKind, FrameSegmentation
+from aaams_stream.model import (
+    ADJACENCY_DTYPE,
+    EVENT_DTYPE,
+    SEGMENT_DTYPE,
+    EventKind,
+    FrameSegmentation,
+)
 from aaams_stream.params import resolve
 
 
@@ -52,6 +58,10 @@ class Segmenter:
         segments["id"], segments["area"] = present, areas
         segments["mode"][:, 0] = np.bincount(inverse.ravel(), average.ravel()) / areas
         segments["density"] = areas / ids.size
+        for row, name in enumerate(present):
+            y, x = np.nonzero(ids == name)
+            segments["bbox"][row] = x.min(), y.min(), x.max() + 1, y.max() + 1
+            segments["centroid"][row] = x.mean(), y.mean()
         earlier = np.zeros(0, np.uint32) if before is None else before.alive
         births, deaths = np.setdiff1d(present, earlier), np.setdiff1d(earlier, present)
         events = np.zeros(len(births) + len(deaths), EVENT_DTYPE)
@@ -59,9 +69,24 @@ class Segmenter:
         events["kind"] = [EventKind.BIRTH] * len(births) + [EventKind.DEATH] * len(deaths)
         self.state = SegmenterState(index + 1, average, present)
         stats = {"segments": float(len(present)), "warm": 0.5}
-        return FrameSegmentation(index, time, ids, segments, events, stats)
+        return FrameSegmentation(index, time, ids, segments, touching(ids), events, stats)
 
 
-def module() -> ModuleType:
-    """Return a module to stand in for `aaams_stream.stream`."""
-    return sys.modules[__name__]
+def touching(ids):
+    """Return which segments lie side by side."""
+    sides = np.sort(np.stack([ids[:, 1:].ravel(), ids[:, :-1].ravel()], axis=1), axis=1)
+    pairs, lengths = np.unique(sides[sides[:, 0] != sides[:, 1]], axis=0, return_counts=True)
+    rows = np.zeros(len(pairs), ADJACENCY_DTYPE)
+    rows["first"], rows["second"], rows["length"] = *pairs.T, lengths
+    return rows
+
+
+def modules() -> dict[str, ModuleType]:
+    """Return what to put into sys.modules, so that this stands in for the real segmenter."""
+    return dict.fromkeys(("aaams_stream.stream", "aaams_stream.state"), sys.modules[__name__])
+
+
+def take_over(monkeypatch):
+    """Stand in for the real segmenter until the test ends."""
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)

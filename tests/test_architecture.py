@@ -34,6 +34,7 @@ FRIENDS = {
     "source": {"demo"},
     "describe": {"climb", "state"},
     "state": {"identity"},
+    "store": {"lineage", "pooling"},
     "stream": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
 }
 
@@ -45,6 +46,8 @@ ALGORITHM = {
     "describe",
     "hierarchy",
     "image",
+    "lineage",
+    "pooling",
     "stream",
     "state",
     "identity",

@@ -413,17 +413,6 @@ def test_segments_move_by_the_mean_of_their_pixels(labels):
         np.testing.assert_allclose(motion[label], expected, atol=1e-5)
 
 
-@given(label_maps(0, 3))
-def test_boxes_end_one_past_the_last_pixel(labels):
-    area, bbox = np.empty(4, np.int64), np.empty((4, 4), np.int32)
-    carry.measure_boxes(labels, area, bbox)
-    for label in range(4):
-        y, x = np.nonzero(labels == label)
-        assert area[label] == y.size
-        if y.size:
-            assert bbox[label].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
-
-
 # The first step of single pixels.
 
 

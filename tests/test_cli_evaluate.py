@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import cv2
 import numpy as np
@@ -22,7 +21,7 @@ PICTURES = moving_frames(FRAMES)
 
 @pytest.fixture(autouse=True)
 def _tiny_segmenter(monkeypatch):
-    monkeypatch.setitem(sys.modules, "aaams_stream.stream", standin.module())
+    standin.take_over(monkeypatch)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from aaams_stream.store import open_volume
 
 @pytest.fixture(autouse=True)
 def _tiny_segmenter(monkeypatch):
-    monkeypatch.setitem(sys.modules, "aaams_stream.stream", standin.module())
+    standin.take_over(monkeypatch)
     monkeypatch.setattr("aaams_stream.cli.options.say_if_cold", lambda quiet: None)
 
 
@@ -89,7 +89,7 @@ def test_ctrl_c_exits_with_130_and_can_be_resumed(run, clip, tmp_path, monkeypat
     assert "--resume continues" in err
     assert json.loads(out)["frames"] == 8
     monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "aaams_stream.stream", standin.module())
+    standin.take_over(monkeypatch)
     code, out, _ = run("segment", clip, "-o", tmp_path / "a.zarr", "--resume")
     assert code == 0
     assert "20 frames, 8 of them from before" in out
@@ -213,7 +213,8 @@ def test_elsewhere_there_is_a_line_every_ten_seconds(monkeypatch, capsys):
 
 
 def test_the_real_segmenter_makes_a_volume_of_the_demo(run, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "aaams_stream.stream")
+    for name in standin.modules():
+        monkeypatch.delitem(sys.modules, name)
     store = tmp_path / "demo.zarr"
     code, out, err = run("segment", "demo", "-o", store, "--size", "80x60", "--duration", "0.5")
     assert code == 0, err

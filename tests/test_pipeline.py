@@ -27,7 +27,7 @@ from aaams_stream.threads import Behind, prefetch
 
 @pytest.fixture(autouse=True)
 def _tiny_segmenter(monkeypatch):
-    monkeypatch.setitem(sys.modules, "aaams_stream.stream", standin.module())
+    standin.take_over(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_an_error_in_any_stage_stops_all_and_reaches_the_caller(tmp_path, monkey
     assert not volume.complete
     assert volume.frame_count in (8, 16)
     monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "aaams_stream.stream", standin.module())
+    standin.take_over(monkeypatch)
     segment_video(clip, tmp_path / "a.zarr", resume=True)
     segment_video(clip, tmp_path / "b.zarr")
     assert files(tmp_path / "a.zarr") == files(tmp_path / "b.zarr")

@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).resolve().parent.parent / "pipelines" / "presegment.py"
 @pytest.fixture
 def presegment(monkeypatch):
     """Load the script with a tiny segmenter under it."""
-    monkeypatch.setitem(sys.modules, "aaams_stream.stream", standin.module())
+    standin.take_over(monkeypatch)
     spec = importlib.util.spec_from_file_location("presegment", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "presegment", module)

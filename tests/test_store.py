@@ -19,7 +19,7 @@ from clips import moving_frames
 
 from aaams_stream import store
 from aaams_stream.errors import SinkError
-from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE
+from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE
 from aaams_stream.params import Params
 from aaams_stream.store import layout, open_volume
 
@@ -85,6 +85,7 @@ def test_what_was_written_is_read_back(whole):
     for t, (result, rgb) in enumerate(zip(results, moving_frames(29), strict=True)):
         np.testing.assert_array_equal(volume.ids[t], result.ids)
         np.testing.assert_array_equal(volume.segments(t), result.segments)
+        np.testing.assert_array_equal(volume.adjacency(t), result.adjacency)
         np.testing.assert_array_equal(volume.events_at(t), result.events)
         np.testing.assert_array_equal(volume.video[t], rgb.transpose(2, 0, 1))
     assert volume.segments(0).dtype == SEGMENT_DTYPE
@@ -133,6 +134,9 @@ def test_the_layout_is_the_documented_one(whole):
     assert {"area", "mode", "bandwidth_colour", "bandwidth_space", "bbox", "density"} < segments
     assert set(root["segments"].array_keys()) == segments
     assert set(root["events"].array_keys()) == {"frame", "kind", "id", "other", "offsets"}
+    pairs = {"frame", "first", "second", "length", "contrast", "offsets"}
+    assert set(root["adjacency"].array_keys()) == pairs
+    assert set(root["tracks"].array_keys()) == set(TRACK_DTYPE.names)
     assert root["segments/offsets"].shape == (30,)
     assert "resume" not in root
     record = root.attrs["aaams_stream"]
@@ -311,7 +315,7 @@ def test_other_schema_versions_and_strangers_are_told_apart(tmp_path):
     record = json.loads((path / "zarr.json").read_text())
     record["attributes"]["aaams_stream"]["schema"] = 99
     (path / "zarr.json").write_text(json.dumps(record))
-    with pytest.raises(SinkError, match="schema version 99, this program reads 1"):
+    with pytest.raises(SinkError, match="schema version 99, this program reads 2"):
         open_volume(path)
     with pytest.raises(SinkError, match="another schema version"):
         store.create(path, HEADER, VERSION)

@@ -330,23 +330,3 @@ def mean_motion(labels, flow, motion):
         if area[i] > 0:
             motion[i, 0] /= area[i]
             motion[i, 1] /= area[i]
-
-
-@njit(cache=True, error_model="numpy")
-def measure_boxes(labels, area, bbox):
-    """Area (k,) and box (k, 4) x0, y0, x1, y1 of each segment."""
-    h, w = labels.shape
-    area[:] = 0
-    for i in range(area.size):
-        bbox[i, 0] = w
-        bbox[i, 1] = h
-        bbox[i, 2] = 0
-        bbox[i, 3] = 0
-    for y in range(h):
-        for x in range(w):
-            i = labels[y, x]
-            area[i] += 1
-            bbox[i, 0] = min(bbox[i, 0], x)
-            bbox[i, 1] = min(bbox[i, 1], y)
-            bbox[i, 2] = max(bbox[i, 2], x + 1)
-            bbox[i, 3] = max(bbox[i, 3], y + 1)

@@ -4,7 +4,9 @@
     0              uint8 (t, c, y, x) the frames, on demand
     time           float64 (t)        presentation time in seconds
     segments/…     one row per segment and frame, with offsets (t + 1)
+    adjacency/…    one row per pair of touching segments and frame, with offsets (t + 1)
     events/…       one row per event, with offsets (t + 1)
+    tracks/…       one row per identity; filled in once the volume is complete
     resume/…       the segmenter's state at the last commit; gone once the volume is complete
 
 Zarr v3 throughout; `labels/ids`, and the group itself when it has frames, are OME-NGFF 0.5.
@@ -20,11 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
+from numpy.typing import NDArray
 from zarr.codecs import TransposeCodec, ZstdCodec
 
-from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE
+from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE
 
-SCHEMA = 1
+SCHEMA = 2  # 2: adjacency, tracks, and more columns of segments
 KEY = "aaams_stream"  # our corner of the group's attributes
 NGFF = "0.5"
 
@@ -42,26 +45,38 @@ class Column(NamedTuple):
     dimension: str | None  # name of that second axis
 
 
-def _columns(record: np.dtype[Any], axes: dict[str, str]) -> dict[str, Column]:
-    columns = {"frame": Column(np.dtype(np.uint32), None, None)}
+# Names of the second axis of columns that have one.
+_AXES = {
+    "mode": "Labxy",
+    "bandwidth_colour": "colour_pair",
+    "bandwidth_space": "space_pair",
+    "bbox": "corner",
+    "centroid": "xy",
+    "motion": "xy",
+    "start": "xy",
+    "stop": "xy",
+    "colour": "Lab",
+    "colour_spread": "Lab",
+}
+
+
+def _columns(record: np.dtype[Any]) -> dict[str, Column]:
+    columns = {}
     for name in record.names or ():
         field = record[name]
         width = field.shape[0] if field.shape else None
-        columns[name] = Column(field.base, width, axes.get(name))
+        columns[name] = Column(field.base, width, _AXES.get(name))
     return columns
 
 
-SEGMENT_COLUMNS = _columns(
-    SEGMENT_DTYPE,
-    {
-        "mode": "Labxy",
-        "bandwidth_colour": "colour_pair",
-        "bandwidth_space": "space_pair",
-        "bbox": "corner",
-    },
-)
-EVENT_COLUMNS = _columns(EVENT_DTYPE, {})
-TABLES = {"segments": SEGMENT_COLUMNS, "events": EVENT_COLUMNS}
+_FRAME = {"frame": Column(np.dtype(np.uint32), None, None)}
+# Tables that grow with every frame.
+TABLES = {
+    "segments": _FRAME | _columns(SEGMENT_DTYPE),
+    "adjacency": _FRAME | _columns(ADJACENCY_DTYPE),
+    "events": _FRAME | _columns(EVENT_DTYPE),
+}
+TRACK_COLUMNS = _columns(TRACK_DTYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +154,21 @@ def build(root: zarr.Group, header: Header) -> None:
         for name, column in columns.items():
             _create_column(group, name, column, "row")
         _create_column(group, "offsets", Column(np.dtype(np.uint64), None, None), "bound")
+    tracks = root.create_group("tracks")
+    for name, column in TRACK_COLUMNS.items():
+        _create_column(tracks, name, column, "track")
     root.create_group("resume")
+
+
+def read_rows(
+    root: zarr.Group, table: str, start: int, stop: int, dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """Return rows of a table; the columns are those `dtype` names."""
+    rows = np.empty(max(0, stop - start), dtype=dtype)
+    for name in dtype.names or ():
+        column: Any = root[f"{table}/{name}"]
+        rows[name] = column[start:stop]
+    return rows
 
 
 def _create_column(group: zarr.Group, name: str, column: Column, rows: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,21 @@ from numpy.typing import NDArray
 from zarr.errors import ContainsArrayError, GroupNotFoundError
 
 from aaams_stream.errors import SinkError
-from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE
+from aaams_stream.lineage import lineage
+from aaams_stream.model import (
+    ADJACENCY_DTYPE,
+    EVENT_DTYPE,
+    SEGMENT_DTYPE,
+    TRACK_DTYPE,
+    Crop,
+    Lineage,
+)
 from aaams_stream.params import Params
-from aaams_stream.store.layout import CHUNK_FRAMES, KEY, ROWS, SCHEMA, Header
+from aaams_stream.pooling import pool
+from aaams_stream.store.layout import CHUNK_FRAMES, KEY, ROWS, SCHEMA, Header, read_rows
+from aaams_stream.store.tracks import EVENT_ROW_DTYPE, trace
 
-EVENT_ROW_DTYPE = np.dtype([("frame", np.uint32), *EVENT_DTYPE.descr])
+NEIGHBOUR_DTYPE = np.dtype([("id", np.uint32), *ADJACENCY_DTYPE.descr[2:]])
 _KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
 
 
@@ -84,6 +95,7 @@ class Volume:
         self.video = Frames(root["0"], self.frame_count) if self.header.with_video else None
         self._root = root
         self._blocks: dict[tuple[str, int], NDArray[Any]] = {}
+        self._tracks: NDArray[Any] | None = None
         self._offsets: dict[str, NDArray[np.int64]] = {}
 
     def __repr__(self) -> str:
@@ -108,6 +120,10 @@ class Volume:
         """Return the segments of frame `t`: SEGMENT_DTYPE, in order of id."""
         return self._rows("segments", t, SEGMENT_DTYPE)
 
+    def adjacency(self, t: int) -> NDArray[Any]:
+        """Return the pairs of segments that touch in frame `t`: ADJACENCY_DTYPE."""
+        return self._rows("adjacency", t, ADJACENCY_DTYPE)
+
     def events_at(self, t: int) -> NDArray[Any]:
         """Return the events of frame `t`: EVENT_DTYPE, in the order they happened."""
         return self._rows("events", t, EVENT_DTYPE)
@@ -116,10 +132,81 @@ class Volume:
     def events(self) -> NDArray[Any]:
         """All events: EVENT_DTYPE with the frame in front."""
         count = int(self.offsets("events")[-1])
-        return self._read("events", 0, count, EVENT_ROW_DTYPE)
+        return read_rows(self._root, "events", 0, count, EVENT_ROW_DTYPE)
+
+    @property
+    def tracks(self) -> NDArray[Any]:
+        """One row per identity: TRACK_DTYPE, in order of id; of what was committed so far."""
+        if self._tracks is None:
+            if self.complete:
+                column: Any = self._root["tracks/id"]
+                self._tracks = read_rows(self._root, "tracks", 0, column.shape[0], TRACK_DTYPE)
+            else:
+                counts = (int(self.offsets(name)[-1]) for name in ("segments", "events"))
+                self._tracks = trace(self._root, *counts)
+        return self._tracks.copy()
+
+    def table(self, name: str) -> NDArray[Any]:
+        """Return all rows of "segments", "adjacency" or "events", the frame in front."""
+        dtypes = {"segments": SEGMENT_DTYPE, "adjacency": ADJACENCY_DTYPE, "events": EVENT_DTYPE}
+        if name not in dtypes:
+            raise ValueError(f"a volume has the tables {', '.join(dtypes)}, not {name!r}")
+        rows = np.dtype([("frame", np.uint32), *dtypes[name].descr])
+        return read_rows(self._root, name, 0, int(self.offsets(name)[-1]), rows)
+
+    def segment(self, name: int, t: int) -> Any:
+        """Return the row of segment `name` in frame `t`; a ValueError if it is not there."""
+        rows = self.segments(t)
+        at = int(np.searchsorted(rows["id"], name))
+        if at == len(rows) or rows["id"][at] != name:
+            raise ValueError(f"id {name} is not in frame {t}; see tracks for when it lives")
+        return rows[at]
+
+    def mask(self, name: int, t: int) -> NDArray[np.bool_]:
+        """Return where segment `name` is in frame `t`, (h, w); nowhere if it is hidden."""
+        return np.asarray(self.ids[t] == name)
+
+    def crop(self, name: int, t: int) -> Crop:
+        """Cut segment `name` out of frame `t`; the picture comes along if it is stored."""
+        x0, y0, x1, y1 = map(int, self.segment(name, t)["bbox"])
+        mask = np.asarray(self.ids[t][y0:y1, x0:x1] == name)
+        rgb = None
+        if self.video is not None:
+            rgb = np.ascontiguousarray(self.video[t][:, y0:y1, x0:x1].transpose(1, 2, 0))
+        return Crop(t % self.frame_count, (x0, y0, x1, y1), mask, rgb)
+
+    def tube(self, name: int) -> Iterator[Crop]:
+        """Yield track `name` frame by frame, without those in which it is hidden."""
+        track = self.tracks[self.tracks["id"] == name]
+        if not len(track):
+            raise ValueError(f"the volume holds no id {name}")
+        for t in range(int(track["first"][0]), int(track["last"][0]) + 1):
+            if name in self.segments(t)["id"]:
+                yield self.crop(name, t)
+
+    def neighbours(self, name: int, t: int) -> NDArray[Any]:
+        """Return who touches segment `name` in frame `t`: rows with id, length and contrast."""
+        self.segment(name, t)
+        pairs = self.adjacency(t)
+        pairs = pairs[(pairs["first"] == name) | (pairs["second"] == name)]
+        rows = np.empty(len(pairs), NEIGHBOUR_DTYPE)
+        rows["id"] = np.where(pairs["first"] == name, pairs["second"], pairs["first"])
+        rows["length"], rows["contrast"] = pairs["length"], pairs["contrast"]
+        return rows
+
+    def lineage(self, name: int) -> Lineage:
+        """Return the history of an identity through splits and merges."""
+        return lineage(self.events, name)
+
+    def pool(self, features: Any, t: int) -> NDArray[np.float32]:
+        """Return the mean of an array (h, w) or (h, w, c) over each segment of frame `t`.
+
+        Row i belongs to row i of `segments(t)`.
+        """
+        return pool(self.ids[t], features)
 
     def offsets(self, table: str) -> NDArray[np.int64]:
-        """Return where each frame's rows of "segments" or "events" begin, (t + 1)."""
+        """Return where each frame's rows of a table begin, (t + 1)."""
         if table not in self._offsets:
             array: Any = self._root[f"{table}/offsets"]
             stored = np.asarray(array[: self.frame_count + 1]).astype(np.int64)
@@ -139,18 +226,11 @@ class Volume:
     def _block(self, table: str, block: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         key = (table, block)
         if key not in self._blocks:
-            while len(self._blocks) >= _KEPT_BLOCKS * 2:
+            while len(self._blocks) >= _KEPT_BLOCKS * 3:
                 del self._blocks[next(iter(self._blocks))]
             stop = min((block + 1) * ROWS, int(self.offsets(table)[-1]))
-            self._blocks[key] = self._read(table, block * ROWS, stop, dtype)
+            self._blocks[key] = read_rows(self._root, table, block * ROWS, stop, dtype)
         return self._blocks[key]
-
-    def _read(self, table: str, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        rows = np.empty(max(0, stop - start), dtype=dtype)
-        for name in dtype.names or ():
-            column: Any = self._root[f"{table}/{name}"]
-            rows[name] = column[start:stop]
-        return rows
 
 
 def open_volume(store: str | Path) -> Volume:

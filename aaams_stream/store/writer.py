@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 
 from aaams_stream.errors import SinkError
 from aaams_stream.model import FrameSegmentation
-from aaams_stream.store.layout import CHUNK_FRAMES, KEY, ROWS, SCHEMA, TABLES, Header, build
+from aaams_stream.store.layout import (
+    CHUNK_FRAMES,
+    KEY,
+    ROWS,
+    SCHEMA,
+    TABLES,
+    TRACK_COLUMNS,
+    Header,
+    build,
+)
+from aaams_stream.store.tracks import trace
 from aaams_stream.store.volume import describe, is_volume, open_root
 
 _INTERRUPTED = "interrupted"
@@ -58,6 +68,7 @@ class VolumeWriter:
                 self._video.append(rgb.transpose(2, 0, 1))
             self._time.append(np.array([time], dtype=np.float64))
             self._tables["segments"].append(self.frames, segmentation.segments)
+            self._tables["adjacency"].append(self.frames, segmentation.adjacency)
             self._tables["events"].append(self.frames, segmentation.events)
             self.frames += 1
 
@@ -79,6 +90,7 @@ class VolumeWriter:
         """Write what is left and mark the volume complete; `ended` says how the source ended."""
         with sink_errors(self.path):
             self._flush()
+            self._write_tracks()
             self._note(frames_committed=self.frames, complete=True, ended=ended)
             tidy(self._root)
 
@@ -89,6 +101,13 @@ class VolumeWriter:
         self._time.flush()
         for table in self._tables.values():
             table.flush()
+
+    def _write_tracks(self) -> None:
+        rows = trace(self._root, *(self._tables[name].rows for name in ("segments", "events")))
+        for name in TRACK_COLUMNS:
+            column: Any = self._root[f"tracks/{name}"]
+            column.resize((len(rows), *column.shape[1:]))
+            column[:] = rows[name]
 
     def _note(self, **changes: Any) -> None:
         self._record.update(changes)
@@ -312,18 +331,18 @@ class _Table:
         group = root[name]
         assert isinstance(group, zarr.Group)
         offsets: Any = group["offsets"]
-        self._rows = int(offsets[frames]) if frames else 0
+        self.rows = int(offsets[frames]) if frames else 0
         self._offsets = _Tail(offsets, frames + 1 if frames else 0)
         if not frames:
             self._offsets.append(np.zeros(1, dtype=np.uint64))
-        self._columns = {column: _Tail(group[column], self._rows) for column in TABLES[name]}
+        self._columns = {column: _Tail(group[column], self.rows) for column in TABLES[name]}
 
     def append(self, frame: int, rows: NDArray[Any]) -> None:
         self._columns["frame"].append(np.full(len(rows), frame, dtype=np.uint32))
         for name in rows.dtype.names or ():
             self._columns[name].append(rows[name])
-        self._rows += len(rows)
-        self._offsets.append(np.array([self._rows], dtype=np.uint64))
+        self.rows += len(rows)
+        self._offsets.append(np.array([self.rows], dtype=np.uint64))
 
     def flush(self) -> None:
         for column in self._columns.values():

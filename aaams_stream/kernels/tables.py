@@ -1,0 +1,144 @@
+"""One pass over a frame for all that consumers learn about its segments."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, error_model="numpy")
+def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
+    """Measure every segment in one pass over the runs of each row.
+
+    labels (h, w) int32, rows of the outputs; planes (3, h, pitch) and flow (h, w, 2) float32, flow
+    pointing back in time. Writes area, perimeter (k,) int64, bbox (k, 4) int32: x0, y0, x1, y1,
+    and sums (k, 10) float64 of x, y, L, a, b, LL, aa, bb and the motion in x and y.
+    """
+    h, w = labels.shape
+    area[:] = 0
+    perimeter[:] = 0
+    sums[:] = 0.0
+    for i in range(area.size):
+        bbox[i, 0] = w
+        bbox[i, 1] = h
+        bbox[i, 2] = 0
+        bbox[i, 3] = 0
+    for y in range(h):
+        start = 0
+        while start < w:
+            i = labels[y, start]
+            sl = np.float64(0.0)
+            sa = np.float64(0.0)
+            sb = np.float64(0.0)
+            sll = np.float64(0.0)
+            saa = np.float64(0.0)
+            sbb = np.float64(0.0)
+            su = np.float64(0.0)
+            sv = np.float64(0.0)
+            open_sides = 0
+            stop = start
+            while stop < w and labels[y, stop] == i:
+                cl = np.float64(planes[0, y, stop])
+                ca = np.float64(planes[1, y, stop])
+                cb = np.float64(planes[2, y, stop])
+                sl += cl
+                sa += ca
+                sb += cb
+                sll += cl * cl
+                saa += ca * ca
+                sbb += cb * cb
+                su -= flow[y, stop, 0]
+                sv -= flow[y, stop, 1]
+                open_sides += y == 0 or labels[y - 1, stop] != i
+                open_sides += y == h - 1 or labels[y + 1, stop] != i
+                stop += 1
+            length = stop - start
+            area[i] += length
+            perimeter[i] += open_sides + 2
+            bbox[i, 0] = min(bbox[i, 0], start)
+            bbox[i, 1] = min(bbox[i, 1], y)
+            bbox[i, 2] = max(bbox[i, 2], stop)
+            bbox[i, 3] = max(bbox[i, 3], y + 1)
+            sums[i, 0] += 0.5 * length * (start + stop - 1)
+            sums[i, 1] += np.float64(y) * length
+            sums[i, 2] += sl
+            sums[i, 3] += sa
+            sums[i, 4] += sb
+            sums[i, 5] += sll
+            sums[i, 6] += saa
+            sums[i, 7] += sbb
+            sums[i, 8] += su
+            sums[i, 9] += sv
+            start = stop
+
+
+@njit(cache=True, error_model="numpy")
+def find_contacts(labels, planes, capacity):
+    """Find the pairs of segments that share pixel sides.
+
+    labels (h, w) int32; planes (3, h, pitch) float32; capacity: a power of two, more than twice
+    the number of pairs. Returns first, second (m,) int32 with first < second, length (m,) int64
+    and contrast (m,) float64, the colour distances across the shared sides summed; in raster
+    order, and empty where the capacity did not do.
+    """
+    h, w = labels.shape
+    mask = capacity - 1
+    slots = np.full(capacity, -1, np.int32)
+    first = np.empty(capacity // 2, np.int32)
+    second = np.empty(capacity // 2, np.int32)
+    length = np.zeros(capacity // 2, np.int64)
+    contrast = np.zeros(capacity // 2, np.float64)
+    n = 0
+    for y in range(h):
+        for down in range(2):
+            if down and y == h - 1:
+                continue
+            last_a = np.int32(-1)
+            last_b = np.int32(-1)
+            e = 0
+            v = y + down
+            for x in range(w - 1 + down):
+                u = x + 1 - down
+                a = labels[y, x]
+                b = labels[v, u]
+                if a == b:
+                    continue
+                if a > b:
+                    a, b = b, a
+                if a != last_a or b != last_b:
+                    slot = (np.int64(a) * 73856093 ^ np.int64(b) * 19349663) & mask
+                    while slots[slot] >= 0 and (
+                        first[slots[slot]] != a or second[slots[slot]] != b
+                    ):
+                        slot = (slot + 1) & mask
+                    if slots[slot] < 0:
+                        if n >= capacity // 2:
+                            return first[:0], second[:0], length[:0], contrast[:0]
+                        slots[slot] = n
+                        first[n] = a
+                        second[n] = b
+                        n += 1
+                    e = slots[slot]
+                    last_a = a
+                    last_b = b
+                dl = np.float64(planes[0, y, x]) - planes[0, v, u]
+                da = np.float64(planes[1, y, x]) - planes[1, v, u]
+                db = np.float64(planes[2, y, x]) - planes[2, v, u]
+                length[e] += 1
+                contrast[e] += np.sqrt(dl * dl + da * da + db * db)
+    return first[:n].copy(), second[:n].copy(), length[:n].copy(), contrast[:n].copy()
+
+
+@njit(cache=True, error_model="numpy")
+def mean_rows(rows, values, means):
+    """Write the mean (k, c) float32 of the values (n, c) float32 of each row; rows (n,) int32."""
+    count = np.zeros(means.shape[0], np.int64)
+    sums = np.zeros(means.shape, np.float64)
+    for i in range(rows.size):
+        k = rows[i]
+        count[k] += 1
+        for c in range(values.shape[1]):
+            sums[k, c] += values[i, c]
+    for k in range(count.size):
+        for c in range(values.shape[1]):
+            means[k, c] = sums[k, c] / count[k]

@@ -1,0 +1,75 @@
+"""One row per identity, derived from the rows of its frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE, EventKind
+from aaams_stream.store.layout import ROWS, read_rows
+
+_AT_ONCE = 32 * ROWS  # rows of segments in memory at a time
+_NEEDED = ("id", "area", "centroid", "colour", "parent")
+SEEN_DTYPE = np.dtype([("frame", np.uint32), *((name, SEGMENT_DTYPE[name]) for name in _NEEDED)])
+# Colours are sums until the end, and those and paths want more digits than a result shows.
+_SUMS = {"colour": np.dtype((np.float64, (3,))), "path": np.dtype(np.float64)}
+_WORK_DTYPE = np.dtype([(n, _SUMS.get(n, TRACK_DTYPE[n])) for n in TRACK_DTYPE.names or ()])
+EVENT_ROW_DTYPE = np.dtype([("frame", np.uint32), *EVENT_DTYPE.descr])
+
+
+def trace(root: zarr.Group, segments: int, events: int) -> NDArray[Any]:
+    """Return the tracks (TRACK_DTYPE), in order of id, of the first rows of both tables.
+
+    Reads the segments in stretches: memory grows with the number of identities, not of frames.
+    """
+    tracks = np.zeros(0, _WORK_DTYPE)
+    for start in range(0, segments, _AT_ONCE):
+        stop = min(start + _AT_ONCE, segments)
+        tracks = _extended(tracks, read_rows(root, "segments", start, stop, SEEN_DTYPE))
+    tracks["colour"] /= np.maximum(tracks["volume"], 1)[:, None]
+    tracks = tracks[tracks["frames"] > 0].astype(TRACK_DTYPE)
+    _note_ends(tracks, read_rows(root, "events", 0, events, EVENT_ROW_DTYPE))
+    return tracks
+
+
+def _extended(tracks: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Add rows to the tracks; row i of the tracks is id i, its colour still a sum."""
+    most = int(rows["id"].max(initial=0)) + 1
+    if most > len(tracks):
+        tracks = np.concatenate([tracks, np.zeros(most - len(tracks), _WORK_DTYPE)])
+    rows = rows[np.argsort(rows["id"], kind="stable")]  # of one id in the order of frames
+    ids, begin, counts = np.unique(rows["id"], return_index=True, return_counts=True)
+    end = begin + counts - 1
+    new = ids[tracks["frames"][ids] == 0]
+    at = begin[tracks["frames"][ids] == 0]
+    tracks["id"][new] = new
+    tracks["first"][new] = rows["frame"][at]
+    tracks["start"][new] = rows["centroid"][at]
+    tracks["stop"][new] = rows["centroid"][at]
+    tracks["parent"][new] = rows["parent"][at]
+    before = np.roll(rows["centroid"], 1, axis=0)
+    before[begin] = tracks["stop"][ids]
+    steps = np.hypot(*(rows["centroid"] - before).astype(np.float64).T)
+    tracks["path"][ids] += np.add.reduceat(steps, begin)
+    tracks["last"][ids] = rows["frame"][end]
+    tracks["stop"][ids] = rows["centroid"][end]
+    tracks["frames"][ids] += counts.astype(np.uint32)
+    tracks["volume"][ids] += np.add.reduceat(rows["area"], begin, dtype=np.uint64)
+    colours = rows["colour"] * rows["area"][:, None].astype(np.float64)
+    tracks["colour"][ids] += np.add.reduceat(colours, begin)
+    return tracks
+
+
+def _note_ends(tracks: NDArray[Any], events: NDArray[Any]) -> None:
+    """Fill in how tracks ended: by the last word on each, unless it was seen again after it."""
+    ends = events[np.isin(events["kind"], (EventKind.DEATH, EventKind.MERGE))]
+    for event in ends[np.isin(ends["id"], tracks["id"])]:
+        row = np.searchsorted(tracks["id"], event["id"])
+        if event["frame"] > tracks["last"][row]:
+            tracks["end"][row] = event["kind"]
+            tracks["heir"][row] = event["other"]
+    for frame in events["frame"][events["kind"] == EventKind.CUT]:
+        tracks["end"][(tracks["last"] < frame) & (tracks["end"] == 0)] = EventKind.CUT
