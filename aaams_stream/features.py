@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+Pixel = TypeVar("Pixel", np.uint8, np.float32)
 
 LANES = 16  # kernels read rows in chunks of this many pixels
 FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry weight
@@ -92,6 +94,15 @@ def edge_strength(planes: NDArray[np.float32], width: int) -> NDArray[np.float32
 def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the brightness (h, w) in which motion is sought."""
     return np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
+
+
+def scaled(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:
+    """Return a picture (h, w) or (h, w, 3), uint8 or float32, at another `shape` (h, w)."""
+    if picture.shape[:2] == shape:
+        return picture
+    smaller = shape[0] * shape[1] < picture.shape[0] * picture.shape[1]
+    way = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(picture, shape[::-1], interpolation=way), picture.dtype)
 
 
 def flow_back(

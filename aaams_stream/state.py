@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream import features
 from aaams_stream.identity import Lost, Table
 
 
@@ -30,6 +31,33 @@ class SegmenterState:
     parents: NDArray[np.uint32] = field(  # (n, 2) id and the one it was split off
         default_factory=lambda: np.zeros((0, 2), np.uint32)
     )
+
+    def resized(self, shape: tuple[int, int]) -> SegmenterState:
+        """Return the state for frames of another size, `shape` (h, w), of the same scene.
+
+        Every identity lives on: labels are the nearest, places, bandwidths and areas are scaled.
+        A segment too thin for the new size is left without a pixel, and may come back.
+        """
+        h, w = self.labels.shape
+        scale = np.array([shape[1] / w, shape[0] / h])
+        row = np.minimum((np.arange(shape[0]) + 0.5) / scale[1], h - 1).astype(np.intp)
+        column = np.minimum((np.arange(shape[1]) + 0.5) / scale[0], w - 1).astype(np.intp)
+        smooth = np.stack([features.scaled(plane, shape) for plane in self.smooth])
+        table = dataclasses.replace(
+            self.table,
+            **_rescaled(self.table, scale),
+            moments=_rescaled_moments(self.table.moments, scale),
+            spread=self.table.spread * scale.prod(),
+        )
+        return dataclasses.replace(
+            self,
+            labels=self.labels[row[:, None], column],
+            smooth=smooth,
+            density=features.scaled(self.density, shape),
+            grey=features.scaled(self.grey, shape),
+            table=table,
+            lost=dataclasses.replace(self.lost, **_rescaled(self.lost, scale)),
+        )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state as named arrays, ready for np.savez."""
@@ -63,3 +91,32 @@ class SegmenterState:
             lost=record("lost", Lost),
             parents=arrays["parents"],
         )
+
+
+def _rescaled(rows: Table | Lost, scale: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+    """Return area, location and precision of segments when x and y are scaled."""
+    location, precision = rows.location.copy(), rows.precision.copy()
+    location[:, 3:] = _moved(location[:, 3:], scale)
+    precision[:, 6:9] /= _products(scale)
+    precision[:, 9] /= scale.prod()
+    area = np.maximum(np.rint(rows.area * scale.prod()), 1).astype(np.int64)
+    return {"area": area, "location": location, "precision": precision}
+
+
+def _rescaled_moments(
+    moments: NDArray[np.float32], scale: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    moments = moments.copy()
+    moments[:, 4:6] = _moved(moments[:, 4:6], scale)
+    moments[:, 12:15] *= _products(scale)
+    return moments
+
+
+def _moved(places: NDArray[np.float32], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return where places x, y lie after scaling; a pixel's place is its centre."""
+    return np.asarray((places + 0.5) * scale - 0.5)
+
+
+def _products(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    x, y = scale
+    return np.array([x * x, x * y, y * y])

@@ -33,7 +33,7 @@ FRIENDS = {
     "identity": {"climb"},
     "source": {"demo"},
     "describe": {"climb", "state"},
-    "state": {"identity"},
+    "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
     "stream": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
 }
@@ -70,7 +70,7 @@ WORLD = {
 }
 
 FOUNDATIONS = {"errors": set(), "model": set(), "params": {"errors"}, "kernels": set()}
-WIRING = {"", "__main__", "cli", "pipeline"}
+WIRING = {"", "__main__", "cli", "live", "pipeline"}
 
 HEAVY = {"numba", "cv2", "av", "zarr", "matplotlib", "sklearn", "skimage"}
 

@@ -1,0 +1,17 @@
+"""Segmentation as frames come: late ones are dropped, the newest wins, latency never builds up."""
+
+from aaams_stream.live.governor import LADDER, Governor, Quality
+from aaams_stream.live.loop import LiveFrame, LiveLoop, Status
+from aaams_stream.live.memory import Memory
+from aaams_stream.live.recorder import Recorder
+
+__all__ = [
+    "LADDER",
+    "Governor",
+    "LiveFrame",
+    "LiveLoop",
+    "Memory",
+    "Quality",
+    "Recorder",
+    "Status",
+]

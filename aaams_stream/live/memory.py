@@ -1,0 +1,86 @@
+"""The last few seconds of every segment, to answer questions about one of them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.model import EventKind, FrameSegmentation
+
+_FRAMES = 300
+_MOST_POINTS = 60  # of a history handed out
+_TOLD = {
+    EventKind.BIRTH: "born",
+    EventKind.DEATH: "gone",
+    EventKind.SPLIT: "split from {other}",
+    EventKind.MERGE: "merged into {other}",
+    EventKind.RETURN: "came back",
+}
+
+
+class Memory:
+    """Keeps the tables of the last frames; asked by one thread while another one adds."""
+
+    def __init__(self, frames: int = _FRAMES) -> None:
+        self._frames: deque[FrameSegmentation] = deque(maxlen=frames)
+        self._lock = threading.Lock()
+
+    def add(self, segmentation: FrameSegmentation) -> None:
+        """Remember the tables of one more frame."""
+        with self._lock:
+            self._frames.append(segmentation)
+
+    def about(self, track: int) -> dict[str, Any] | None:
+        """Return what is known of an id, ready for JSON; None if it was not seen of late.
+
+        Age is in frames since the birth. The history holds [time, x, y, area], oldest first; of
+        a long one only every n-th point.
+        """
+        with self._lock:
+            frames = list(self._frames)
+        seen = [
+            (frame, row) for frame in frames if (row := _row_of(frame.segments, track)) is not None
+        ]
+        if not seen:
+            return None
+        last, row = seen[-1]
+        step = -(-len(seen) // _MOST_POINTS)
+        history = [
+            [frame.time or 0.0, *map(float, at["centroid"]), int(at["area"])]
+            for frame, at in reversed(seen[::-1][::step])
+        ]
+        return {
+            "id": track,
+            "alive": last is frames[-1],
+            "age": int(row["age"]),
+            "area": int(row["area"]),
+            "share": float(row["area"]) / last.ids.size,
+            "parent": int(row["parent"]),
+            "lab": [round(float(value), 1) for value in row["colour"]],
+            "place": [round(float(value), 1) for value in row["centroid"]],
+            "motion": [round(float(value), 2) for value in row["motion"]],
+            "bbox": row["bbox"].tolist(),
+            "history": history,
+            "events": [
+                {
+                    "time": frame.time,
+                    "what": _TOLD[EventKind(event["kind"])].format_map(
+                        {"other": int(event["other"])}
+                    ),
+                }
+                for frame in frames
+                for event in frame.events
+                if event["id"] == track and event["kind"] in _TOLD
+            ],
+        }
+
+
+def _row_of(segments: NDArray[Any], track: int) -> Any:
+    at = int(np.searchsorted(segments["id"], track))
+    if at < len(segments) and segments["id"][at] == track:
+        return segments[at]
+    return None
