@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from aaams_stream.image import ImageSegmentation, segment_image
     from aaams_stream.model import FrameSegmentation
     from aaams_stream.params import Params
-    from aaams_stream.pipeline import segment_video
+    from aaams_stream.pipeline import segment_video, stream
     from aaams_stream.points import AAAMS
+    from aaams_stream.pooling import pool
+    from aaams_stream.segmenter import Segmenter
     from aaams_stream.store import Volume, open_volume
-    from aaams_stream.stream import Segmenter
 
 __version__ = "0.1.0"
 
@@ -25,13 +26,15 @@ _HOMES = {
     "FrameSegmentation": "model",
     "ImageSegmentation": "image",
     "Params": "params",
-    "Segmenter": "stream",
+    "Segmenter": "segmenter",
     "SinkError": "errors",
     "SourceError": "errors",
     "Volume": "store",
     "open_volume": "store",
+    "pool": "pooling",
     "segment_image": "image",
     "segment_video": "pipeline",
+    "stream": "pipeline",
 }
 
 __all__ = [
@@ -47,8 +50,10 @@ __all__ = [
     "Volume",
     "__version__",
     "open_volume",
+    "pool",
     "segment_image",
     "segment_video",
+    "stream",
 ]
 
 

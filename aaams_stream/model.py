@@ -115,6 +115,7 @@ class FrameSegmentation:
     adjacency: NDArray[Any]  # (n,) ADJACENCY_DTYPE, rows in order of both ids
     events: NDArray[Any]  # (e,) EVENT_DTYPE, in the order they happened
     stats: Mapping[str, float]  # segments, warm (share of pixels taken over), seconds per stage
+    rgb: NDArray[np.uint8] | None = None  # (h, w, 3) the picture, where a stream brings it along
 
     def __post_init__(self) -> None:
         if self.ids.dtype != np.uint32 or self.ids.ndim != 2:

@@ -6,6 +6,7 @@ ahead of it by a few frames, writing follows behind.
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import threading
 import time
@@ -101,9 +102,9 @@ def segment_video(
     """
     from aaams_stream import store as stores
     from aaams_stream.render import check_film
+    from aaams_stream.segmenter import Segmenter
     from aaams_stream.source import open_source
     from aaams_stream.state import SegmenterState
-    from aaams_stream.stream import Segmenter
 
     settings = resolve(params)
     if segments is not None:
@@ -153,6 +154,34 @@ def segment_video(
     if interrupted:
         raise Interrupted(summary)
     return summary
+
+
+def stream(
+    source: str | Path,
+    params: Params | str | Path | None = None,
+    *,
+    segments: int | None = None,
+    start: float | Fraction | None = None,
+    duration: float | Fraction | None = None,
+    every: int = 1,
+    size: tuple[int, int] | None = None,
+) -> Generator[FrameSegmentation]:
+    """Segment a source live: yield each frame as it is done, with its picture.
+
+    Takes what `segment_video` takes, and stores nothing. Never looks ahead. Decoding runs in a
+    thread of its own, which ends with the generator.
+    """
+    from aaams_stream.segmenter import Segmenter
+    from aaams_stream.source import open_source
+
+    segmenter = Segmenter(params, segments=segments)
+    with (
+        open_source(source, start=start, duration=duration, every=every, size=size) as frames,
+        closing(prefetch(frames, AHEAD, stop=frames.stop)) as pictures,
+    ):
+        for frame in pictures:
+            result = segmenter.step(frame.rgb, float(frame.time))
+            yield dataclasses.replace(result, rgb=frame.rgb)
 
 
 def render_volume(

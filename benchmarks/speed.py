@@ -167,12 +167,12 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     """Step through the clip on one thread; the peers take turns on the same frames."""
     import cv2
 
-    import aaams_stream.stream
+    import aaams_stream.segmenter
     from aaams_stream.climb import stopwatch as on_the_wall
     from aaams_stream.source import open_source
 
     cv2.setNumThreads(1)
-    stream: Any = aaams_stream.stream
+    stepping: Any = aaams_stream.segmenter
     cpu: dict[str, float] = {}
 
     def stopwatch(seconds: dict[str, float]) -> Callable[[str], None]:
@@ -185,9 +185,9 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
 
         return clock
 
-    stream.stopwatch = stopwatch
+    stepping.stopwatch = stopwatch
     run = Run(clip.stem, size)
-    segmenter = stream.Segmenter(params)
+    segmenter = stepping.Segmenter(params)
     with open_source(clip, size=_wanted(size)) as source:
         run.pixels = source.width * source.height
         calls = peers(source.width, source.height)
@@ -225,7 +225,7 @@ def _wanted(size: str) -> tuple[int, int] | None:
 
 def _warm_up(params: Params, rgb: Picture) -> None:
     """Compile, or load what was compiled, so that no frame is charged for it."""
-    from aaams_stream.stream import Segmenter
+    from aaams_stream.segmenter import Segmenter
 
     segmenter = Segmenter(params)
     for shift in range(3):

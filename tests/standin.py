@@ -83,7 +83,7 @@ def touching(ids):
 
 def modules() -> dict[str, ModuleType]:
     """Return what to put into sys.modules, so that this stands in for the real segmenter."""
-    return dict.fromkeys(("aaams_stream.stream", "aaams_stream.state"), sys.modules[__name__])
+    return dict.fromkeys(("aaams_stream.segmenter", "aaams_stream.state"), sys.modules[__name__])
 
 
 def take_over(monkeypatch):

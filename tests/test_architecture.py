@@ -35,7 +35,7 @@ FRIENDS = {
     "describe": {"climb", "state"},
     "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
-    "stream": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
+    "segmenter": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
 }
 
 # Rooms that compute: they know no file, no codec and no thread. They may name a path (pathlib):
@@ -48,7 +48,7 @@ ALGORITHM = {
     "image",
     "lineage",
     "pooling",
-    "stream",
+    "segmenter",
     "state",
     "identity",
     "metrics",

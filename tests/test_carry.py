@@ -472,7 +472,7 @@ DIGEST = """
 import hashlib
 import numpy as np
 from aaams_stream.params import Params
-from aaams_stream.stream import Segmenter
+from aaams_stream.segmenter import Segmenter
 segmenter = Segmenter(Params().updated({"stream": {"segments": 6}}))
 for t in range(3):
     rgb = np.random.default_rng(t).normal(0, 2, (10, 18, 3)) + (60, 90, 160)
@@ -499,7 +499,7 @@ def test_each_kernel_of_a_stream_is_compiled_for_one_signature_only():
     code = """
 import numpy as np
 from aaams_stream.kernels import agglomerate, carry, regions, window
-from aaams_stream.stream import Segmenter
+from aaams_stream.segmenter import Segmenter
 rng = np.random.default_rng(0)
 for shape in ((20, 33, 3), (40, 48)):
     segmenter = Segmenter()

@@ -11,7 +11,7 @@ from aaams_stream.climb import Modes, base_precision
 from aaams_stream.identity import _MOST_LOST, Lost, Table, settle
 from aaams_stream.model import EventKind
 from aaams_stream.params import Params
-from aaams_stream.stream import Segmenter
+from aaams_stream.segmenter import Segmenter
 
 BIRTH, DEATH, SPLIT, MERGE, RETURN = list(EventKind)[:5]
 PARAMS = Params().updated({"time": {"epsilon2": 9.0}})  # three frames to come back

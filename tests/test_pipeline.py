@@ -20,7 +20,7 @@ from clips import moving_frames, write_clip
 
 from aaams_stream import pipeline
 from aaams_stream.errors import SinkError, SourceError
-from aaams_stream.pipeline import Interrupted, render_volume, segment_video
+from aaams_stream.pipeline import Interrupted, render_volume, segment_video, stream
 from aaams_stream.store import VolumeWriter, open_volume
 from aaams_stream.threads import Behind, prefetch
 
@@ -382,3 +382,32 @@ def test_behind_handles_everything_in_order_before_it_is_left():
 def test_behind_raises_at_the_end_what_nobody_has_seen():
     with pytest.raises(BoomError), Behind(boom, 2) as sink:
         sink.put(1)
+
+
+# The live stream.
+
+
+def test_a_stream_yields_what_a_volume_would_hold(clip, tmp_path):
+    segment_video(clip, tmp_path / "a.zarr")
+    volume = open_volume(tmp_path / "a.zarr")
+    for t, frame in enumerate(stream(clip)):
+        np.testing.assert_array_equal(frame.ids, volume.ids[t])
+        np.testing.assert_array_equal(frame.segments, volume.segments(t))
+        np.testing.assert_array_equal(frame.adjacency, volume.adjacency(t))
+        np.testing.assert_array_equal(frame.events, volume.events_at(t))
+        np.testing.assert_array_equal(frame.rgb, moving_frames(37)[t])
+        assert frame.time == volume.times[t]
+    assert t == 36
+
+
+def test_a_stream_may_be_left_early_and_chosen_from(clip):
+    frames = stream(clip, start=1, every=2, size=(32, 24))
+    first = next(frames)
+    assert (first.index, first.time, first.ids.shape) == (0, 1.0, (24, 32))
+    frames.close()  # the autouse fixture sees to it that no thread is left
+
+
+def test_the_package_offers_the_stream_by_name():
+    import aaams_stream
+
+    assert aaams_stream.stream is stream

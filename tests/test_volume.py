@@ -121,7 +121,7 @@ def test_tracks_sum_up_the_life_of_each_id(volume, monkeypatch):
 
 def test_an_unfinished_volume_has_the_tracks_of_what_was_committed(path, tmp_path, monkeypatch):
     from aaams_stream import pipeline
-    from aaams_stream.stream import Segmenter
+    from aaams_stream.segmenter import Segmenter
 
     monkeypatch.setattr(pipeline, "COMMIT_SECONDS", 0.0)
     step, seen = Segmenter.step, []

@@ -175,7 +175,7 @@ def run_render(args: argparse.Namespace) -> int:
 def warm_kernels() -> None:
     """Compile what a stream needs, by running one."""
     from aaams_stream.demo import demo_frame
-    from aaams_stream.stream import Segmenter
+    from aaams_stream.segmenter import Segmenter
 
     segmenter = Segmenter()
     for index in range(3):

@@ -8,8 +8,8 @@ import pytest
 from aaams_stream.demo import SURFACES, demo_frame
 from aaams_stream.model import EventKind
 from aaams_stream.params import Params
+from aaams_stream.segmenter import Segmenter
 from aaams_stream.state import SegmenterState
-from aaams_stream.stream import Segmenter
 from tests.synthetic import checkerboard, landscape, quarters
 
 SMALL = Params().updated({"stream": {"segments": 12}})
