@@ -41,19 +41,20 @@ class History:
 class Field:
     """The pixels of one frame and the clusters on them, as Alg. 1 works on them.
 
-    A cluster is named by one of its pixels; per-cluster arrays have one row per pixel, and only
-    the rows of clusters that are alive mean anything.
+    A cluster is a row of the per-cluster arrays; only those of clusters that are alive mean
+    anything.
     """
 
     planes: NDArray[np.float32]  # (3, h, pitch) L*a*b*
     density: NDArray[np.float32]  # (h, w) ρ with the base bandwidth, 1 at its maximum
-    bearing: NDArray[np.float32]  # (n, 5) first shift of each pixel
+    bearing: NDArray[np.float32]  # (n, 5) first shift of the pixels that began as this cluster
     location: NDArray[np.float32]  # (n, 5) L, a, b, x, y: where each cluster stands
     rho: NDArray[np.float32]  # (n,) density there
     shift: NDArray[np.float32]  # (n, 5) last shift
     moments: NDArray[np.float32]  # (n, 15) trajectory, as in kernels.window
     precision: NDArray[np.float32]  # (n, 10) inverse bandwidth, as in kernels.window
     parent: NDArray[np.int32]  # (n,) union-find: itself while a cluster lives
+    start: NDArray[np.int32]  # (h, w) the cluster each pixel began as
     owner: NDArray[np.int32]  # (h, w) the cluster of each pixel
     count: NDArray[np.int32]  # (n,) members
     unit: float = 1.0  # density of one unit of weight
@@ -68,19 +69,33 @@ class Field:
     def allocate(cls, planes: NDArray[np.float32], width: int) -> Field:
         """Return a field in which every pixel is a cluster that has not moved yet."""
         h, n = planes.shape[1], planes.shape[1] * width
-        parent = np.arange(n, dtype=np.int32)
+        start = np.arange(n, dtype=np.int32).reshape(h, width)
+        return cls.begin(planes, np.empty((h, width), np.float32), start, n)
+
+    @classmethod
+    def begin(
+        cls,
+        planes: NDArray[np.float32],
+        density: NDArray[np.float32],
+        start: NDArray[np.int32],
+        clusters: int,
+        unit: float = 1.0,
+    ) -> Field:
+        """Return a field in which each pixel belongs to the cluster of start (h, w)."""
         return cls(
             planes=planes,
-            density=np.empty((h, width), np.float32),
-            bearing=np.empty((n, 5), np.float32),
-            location=np.empty((n, 5), np.float32),
-            rho=np.empty(n, np.float32),
-            shift=np.empty((n, 5), np.float32),
-            moments=np.empty((n, 15), np.float32),
-            precision=np.empty((n, 10), np.float32),
-            parent=parent,
-            owner=parent.reshape(h, width).copy(),
-            count=np.ones(n, np.int32),
+            density=density,
+            bearing=np.empty((clusters, 5), np.float32),
+            location=np.empty((clusters, 5), np.float32),
+            rho=np.empty(clusters, np.float32),
+            shift=np.empty((clusters, 5), np.float32),
+            moments=np.empty((clusters, 15), np.float32),
+            precision=np.empty((clusters, 10), np.float32),
+            parent=np.arange(clusters, dtype=np.int32),
+            start=start,
+            owner=start.copy(),
+            count=np.ones(clusters, np.int32),
+            unit=unit,
         )
 
 
@@ -280,6 +295,7 @@ def merge_moved(pixels: Field, moving: NDArray[np.int32], scales: Scales) -> int
         moving,
         pixels.planes,
         pixels.owner,
+        pixels.start,
         scales.epsilon_colour,
         scales.epsilon_space,
         scales.colour,
@@ -347,7 +363,7 @@ def find_modes(
     regions.densest_pixels(labels, pixels.density, densest)
     y, x = np.divmod(densest, w)
     location = np.stack([*pixels.planes[:, y, x], x, y], axis=1).astype(np.float32)
-    location += pixels.bearing[densest]
+    location += pixels.bearing[pixels.start[y, x]]
     density = pixels.density[y, x]
     moments = np.zeros((len(densest), 15), np.float32)
     moments[:, 0] = density

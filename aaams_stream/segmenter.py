@@ -232,8 +232,8 @@ def _warm(
     due = _forget_share(prediction.labels, state, params)
     labels = _settle_boundaries(picture, prediction, params)
     clock("boundaries")
-    pixels, anchors = _advance(picture, prediction, labels, params, state)
-    alive = _join_newcomers(pixels, labels, anchors, params, state)
+    pixels, carried, unknown = _advance(picture, prediction, labels, params, state)
+    alive = _join_newcomers(pixels, carried, unknown, params, state)
     clock("newcomers")
 
     ones = np.ones(labels.shape, np.float32)
@@ -268,7 +268,7 @@ def _warm(
     row_before = settled.old[first]
     rested = (row_before >= 0) & ~due[row_before]
     checked = np.where(rested, state.table.checked[row_before], state.index)
-    modes = _carry_modes(final, ids, pixels, anchors, alive, params, state)
+    modes = _carry_modes(final, ids, pixels, carried, alive, params, state)
     table = _table(ids, settled.born[first], final, modes, graph, checked, params)
     level = state.level
     if params.stream.segments:
@@ -350,65 +350,53 @@ def _advance(
     labels: NDArray[np.int32],
     params: Params,
     state: SegmenterState,
-) -> tuple[Field, NDArray[np.int32]]:
+) -> tuple[Field, NDArray[np.int32], NDArray[np.int32]]:
     """Let the carried clusters move on: with the motion, then one mean shift step.
 
-    Returns the field, in which a carried cluster is named by its first pixel, and these names,
-    -1 for a cluster without a pixel. Old trajectory points fade with the kernel in time, and are
-    carried along with the motion, so that Σ describes the segment and not its path.
+    Returns the field, in which labels number the carried clusters and newcomers those after them,
+    the carried clusters that have a pixel, and the pixels of the newcomers. Old trajectory points
+    fade with the kernel in time, and are carried along with the motion, so that Σ describes the
+    segment and not its path.
     """
     table = state.table
     scales = Scales.of(params)
-    h, w = labels.shape
-    n = h * w
-    anchors = np.empty(len(table.ids), np.int32)
-    owner = np.empty((h, w), np.int32)
-    carry.anchor_segments(labels, anchors, owner)
+    start = np.empty_like(labels)
+    ripe = np.empty(labels.shape, np.uint8)
+    area = np.empty(len(table.ids), np.int64)
     motion = np.empty((len(table.ids), 2))
-    carry.mean_motion(labels, prediction.flow, motion)
-    pixels = Field(
-        planes=picture.planes,
-        density=prediction.density,
-        bearing=np.zeros((n, 5), np.float32),  # a carried pixel stands still: it has arrived
-        location=np.empty((n, 5), np.float32),
-        rho=np.empty(n, np.float32),
-        shift=np.empty((n, 5), np.float32),
-        moments=np.empty((n, 15), np.float32),
-        precision=np.empty((n, 10), np.float32),
-        parent=np.arange(n, dtype=np.int32),
-        owner=owner,
-        count=np.ones(n, np.int32),
-        unit=state.unit,
+    new = carry.number_clusters(labels, prediction.flow, start, ripe, area, motion)
+    pixels = Field.begin(
+        picture.planes, prediction.density, start, len(table.ids) + new.size, state.unit
     )
-    here = np.flatnonzero(anchors >= 0)
-    names = anchors[here]
+    pixels.bearing[: len(table.ids)] = 0.0  # a carried pixel stands still: it has arrived
+    pixels.ripe = ripe
+    here = np.flatnonzero(area).astype(np.int32)
     location = table.location[here].copy()
     location[:, 3:] += motion[here]
     moments = table.moments[here] * np.float32(np.exp(-0.5 / params.time.sigma2))
     moments[:, 1:6] = table.moments[here, 1:6]
     moments[:, 4:6] += motion[here].astype(np.float32)
-    pixels.location[names] = location
-    pixels.moments[names] = moments
-    pixels.precision[names] = table.precision[here]
-    pixels.count[names] = np.maximum(table.area[here], RIPE)
-    pixels.ripe[:] = labels >= 0
-    shift_clusters(pixels, names, scales)
-    refresh_bandwidths(pixels, names, scales)
-    pixels.rho[names] += np.float32(1.0)  # above any newcomer: a carried cluster is not absorbed
-    return pixels, anchors
+    pixels.location[here] = location
+    pixels.moments[here] = moments
+    pixels.precision[here] = table.precision[here]
+    pixels.count[here] = np.maximum(table.area[here], RIPE)
+    shift_clusters(pixels, here, scales)
+    refresh_bandwidths(pixels, here, scales)
+    pixels.rho[here] += np.float32(1.0)  # above any newcomer: a carried cluster is not absorbed
+    return pixels, here, new
 
 
 def _join_newcomers(
     pixels: Field,
-    labels: NDArray[np.int32],
-    anchors: NDArray[np.int32],
+    carried: NDArray[np.int32],
+    unknown: NDArray[np.int32],
     params: Params,
     state: SegmenterState,
 ) -> NDArray[np.int32]:
-    """Run Alg. 1 on the pixels without a label; return all clusters alive."""
-    names = anchors[anchors >= 0]
-    new = np.flatnonzero(labels.reshape(-1) < 0).astype(np.int32)
+    """Run Alg. 1 on the pixels without a label, the last clusters; return all clusters alive."""
+    new = np.arange(pixels.rho.size - unknown.size, pixels.rho.size, dtype=np.int32)
     window.first_step(
+        unknown,
         new,
         pixels.planes,
         base_precision(params),
@@ -417,18 +405,18 @@ def _join_newcomers(
         pixels.location,
         pixels.density,
     )
-    pixels.rho[new] = pixels.density.reshape(-1)[new]
+    pixels.rho[new] = pixels.density.reshape(-1)[unknown]
     pixels.shift[new] = pixels.bearing[new]
     pixels.precision[new] = base_precision(params)
     agglomerate.begin_trajectories(new, pixels.location, pixels.rho, pixels.moments)
     merges = merge_moved(pixels, new, Scales.of(params))
-    alive = np.concatenate([names, new])
+    alive = np.concatenate([carried, new])
     alive = alive[pixels.parent[alive] == alive]
     moving = new[pixels.parent[new] == new]
     first = history_row(new.size, merges, alive, moving, pixels.shift, (new.size, 0, 0))
     limit = min(params.core.max_iterations, _WARM_ITERATIONS)
     few = params.updated({"core": {"max_iterations": limit}})
-    alive, _ = climb(pixels, new, alive, moving, few, [first], lambda stage: None)
+    alive, _ = climb(pixels, unknown, alive, moving, few, [first], lambda stage: None)
     return alive
 
 
@@ -436,20 +424,18 @@ def _carry_modes(
     labels: NDArray[np.int32],
     ids: NDArray[np.uint32],
     pixels: Field,
-    anchors: NDArray[np.int32],
+    carried: NDArray[np.int32],
     alive: NDArray[np.int32],
     params: Params,
     state: SegmenterState,
 ) -> Modes:
     """Find the modes of the final segments: a carried one if it still stands in its own."""
-    old = np.flatnonzero(anchors >= 0)
-    names = anchors[old]
-    row = np.searchsorted(ids, state.table.ids[old])
+    row = np.searchsorted(ids, state.table.ids[carried])
     row[row == len(ids)] = 0
-    inside = labels[nearest_pixels(pixels.location[names], labels.shape)] == row
-    inside &= ids[row] == state.table.ids[old]
+    inside = labels[nearest_pixels(pixels.location[carried], labels.shape)] == row
+    inside &= ids[row] == state.table.ids[carried]
     strays = np.zeros(pixels.rho.size, np.bool_)
-    strays[names[~inside]] = True
+    strays[carried[~inside]] = True
     modes = find_modes(labels, pixels, alive[~strays[alive]], params)
     return dataclasses.replace(
         modes, density=np.where(modes.density > 1, modes.density - 1, modes.density)

@@ -145,7 +145,7 @@ def test_partners_are_the_owners_of_points_in_the_vicinity_that_pass_the_merge_c
     found = np.empty(alive.size, np.int32)
     level = np.zeros_like(field.rho)  # no partner is denser, so that none ends the list
     agglomerate.find_partners(
-        alive, field.planes, field.owner, scales.epsilon_colour, scales.epsilon_space,
+        alive, field.planes, field.owner, field.start, scales.epsilon_colour, scales.epsilon_space,
         scales.colour, scales.space, field.location, field.shift, field.bearing, level,
         partners, found,
     )  # fmt: skip
@@ -174,9 +174,9 @@ def test_ending_the_list_at_a_denser_partner_changes_no_merge():
         partners = np.empty((alive.size, 64), np.int32)
         found = np.empty(alive.size, np.int32)
         agglomerate.find_partners(
-            alive, field.planes, field.owner, scales.epsilon_colour, scales.epsilon_space,
-            scales.colour, scales.space, field.location, field.shift, field.bearing,
-            field.rho if dense else np.zeros_like(field.rho), partners, found,
+            alive, field.planes, field.owner, field.start, scales.epsilon_colour,
+            scales.epsilon_space, scales.colour, scales.space, field.location, field.shift,
+            field.bearing, field.rho if dense else np.zeros_like(field.rho), partners, found,
         )  # fmt: skip
         merges = agglomerate.merge_partners(
             np.argsort(-field.rho[alive], kind="stable"), alive, partners, found, field.rho,
@@ -196,9 +196,9 @@ def test_more_partners_than_there_is_room_for_are_counted_and_wait():
     level = np.zeros_like(field.rho)
     for partners, counts in zip((wide, narrow), found, strict=True):
         agglomerate.find_partners(
-            alive, field.planes, field.owner, scales.epsilon_colour, scales.epsilon_space,
-            scales.colour, scales.space, field.location, field.shift, field.bearing, level,
-            partners, counts,
+            alive, field.planes, field.owner, field.start, scales.epsilon_colour,
+            scales.epsilon_space, scales.colour, scales.space, field.location, field.shift,
+            field.bearing, level, partners, counts,
         )  # fmt: skip
     some = found[0] > 0
     np.testing.assert_array_equal(wide[some, 0], narrow[some, 0])

@@ -349,16 +349,23 @@ def test_rounds_at_once_are_rounds_one_by_one(seed):
 # Statistics.
 
 
+def numbered(labels, flow, count):
+    owner, ripe = np.empty_like(labels), np.empty(labels.shape, np.uint8)
+    area, motion = np.empty(count, np.int64), np.empty((count, 2))
+    new = carry.number_clusters(labels, flow, owner, ripe, area, motion)
+    return new, owner, ripe, area, motion
+
+
 @given(label_maps(-2, 5))
-def test_a_segment_is_named_by_its_first_pixel(labels):
-    anchors, owner = np.empty(7, np.int32), np.empty_like(labels)
-    carry.anchor_segments(labels, anchors, owner)
-    for label in range(7):
-        pixels = np.flatnonzero(labels == label)
-        assert anchors[label] == (pixels[0] if pixels.size else -1)
-        assert (owner.ravel()[pixels] == anchors[label]).all()
-    alone = np.flatnonzero(labels < 0)
-    np.testing.assert_array_equal(owner.ravel()[alone], alone)
+def test_labels_number_the_carried_clusters_and_newcomers_follow(labels):
+    flow = np.zeros((*labels.shape, 2), np.float32)
+    new, owner, ripe, area, _ = numbered(labels, flow, 7)
+    known = labels >= 0
+    np.testing.assert_array_equal(owner[known], labels[known])
+    np.testing.assert_array_equal(ripe, known)
+    np.testing.assert_array_equal(new, np.flatnonzero(~known))
+    np.testing.assert_array_equal(owner.ravel()[new], 7 + np.arange(len(new)))
+    np.testing.assert_array_equal(area, np.bincount(labels[known], minlength=7))
 
 
 @given(label_maps(0, 2), st.integers(0, 2**31))
@@ -405,8 +412,7 @@ def test_too_little_room_for_the_pairs_is_told_by_an_empty_answer():
 @given(label_maps(-2, 3))
 def test_segments_move_by_the_mean_of_their_pixels(labels):
     flow = np.random.default_rng(0).normal(size=(*labels.shape, 2)).astype(np.float32)
-    motion = np.empty((5, 2))
-    carry.mean_motion(labels, flow, motion)
+    *_, motion = numbered(labels, flow, 5)
     for label in range(5):
         here = labels == label
         expected = -flow[here].mean(axis=0) if here.any() else (0, 0)
@@ -416,7 +422,7 @@ def test_segments_move_by_the_mean_of_their_pixels(labels):
 # The first step of single pixels.
 
 
-def first_steps(planes, width, pixels, unit=1.0):
+def first_steps(planes, width, pixels, unit=1.0, clusters=None):
     params = Params().updated(
         {"colour": {"sigma2": grids.SIGMA2_COLOUR}, "space": {"sigma2": grids.SIGMA2_SPACE}}
     )
@@ -424,8 +430,9 @@ def first_steps(planes, width, pixels, unit=1.0):
     bearing, location = np.full((2, n, 5), np.nan, np.float32)
     density = np.full((planes.shape[1], width), np.nan, np.float32)
     window.first_step(
-        pixels, planes, base_precision(params), np.float32(unit), bearing, location, density
-    )
+        pixels, pixels if clusters is None else clusters, planes, base_precision(params),
+        np.float32(unit), bearing, location, density,
+    )  # fmt: skip
     return bearing, location, density
 
 
@@ -455,6 +462,17 @@ def test_a_first_step_writes_only_the_pixels_it_was_given():
         rows = part.reshape(9 * 14, -1)
         assert np.isfinite(rows[chosen]).all()
         assert np.isnan(np.delete(rows, chosen, axis=0)).all()
+
+
+def test_a_first_step_founds_the_clusters_it_was_given():
+    field, _ = grids.make_field(9, 14)
+    pixels = np.array([3, 40, 125], np.int32)
+    clusters = np.array([1, 3, 2], np.int32)
+    of_pixels = first_steps(field.planes, 14, pixels)
+    of_clusters = first_steps(field.planes, 14, pixels, clusters=clusters)
+    for mine, theirs in zip(of_clusters[:2], of_pixels[:2], strict=True):
+        np.testing.assert_array_equal(mine[clusters], theirs[pixels])
+    np.testing.assert_array_equal(of_clusters[2], of_pixels[2])
 
 
 def test_the_density_of_a_first_step_is_at_most_one():

@@ -313,6 +313,7 @@ def find_partners(
     clusters,
     planes,
     owner,
+    start,
     epsilon_colour_sq,
     epsilon_space_sq,
     colour_weight,
@@ -369,7 +370,7 @@ def find_partners(
                     continue
                 y[3] = np.float32(x)
                 if not same_mode(
-                    place, shift[u], y, bearing[row * w + x], colour_weight, space_weight
+                    place, shift[u], y, bearing[start[row, x]], colour_weight, space_weight
                 ):
                     continue
                 if n < room:

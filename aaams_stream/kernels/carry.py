@@ -213,23 +213,46 @@ def join_neighbours(pixels, labels, prior, planes, colour_scale, reach, stay, en
 
 
 @njit(cache=True, error_model="numpy")
-def anchor_segments(labels, anchors, owner):
-    """Name each segment's cluster by its first pixel; others own themselves.
+def number_clusters(labels, flow, owner, ripe, area, motion):
+    """Let labels number the carried clusters, and newcomers those that follow, in raster order.
 
-    labels (h, w); writes anchors (k,) int32, -1 for a segment without a pixel, and owner (h, w).
+    labels (h, w); flow (h, w, 2) points back in time. Writes owner (h, w) int32, ripe (h, w)
+    uint8: 1 where a label is, and of each label area (k,) int64 and mean motion (k, 2) float64.
+    Returns the pixels (m,) int32 without a label: pixel i of them is cluster k + i.
     """
     h, w = labels.shape
-    anchors[:] = -1
+    new = np.empty(labels.size, np.int32)
+    n = 0
+    area[:] = 0
+    motion[:] = 0.0
     for y in range(h):
-        for x in range(w):
-            p = np.int32(y * w + x)
+        x = 0
+        while x < w:
             label = labels[y, x]
             if label < 0:
-                owner[y, x] = p
+                owner[y, x] = area.size + n
+                ripe[y, x] = 0
+                new[n] = y * w + x
+                n += 1
+                x += 1
                 continue
-            if anchors[label] < 0:
-                anchors[label] = p
-            owner[y, x] = anchors[label]
+            start = x
+            back_x = np.float64(0.0)
+            back_y = np.float64(0.0)
+            while x < w and labels[y, x] == label:
+                owner[y, x] = label
+                ripe[y, x] = 1
+                back_x += flow[y, x, 0]
+                back_y += flow[y, x, 1]
+                x += 1
+            area[label] += x - start
+            motion[label, 0] -= back_x
+            motion[label, 1] -= back_y
+    for i in range(area.size):
+        if area[i] > 0:
+            motion[i, 0] /= area[i]
+            motion[i, 1] /= area[i]
+    return new[:n].copy()
 
 
 @njit(cache=True, error_model="numpy")
@@ -311,22 +334,3 @@ def count_overlaps(pieces, prior, labels, capacity):
             overlap[e] += 1
             kept[e] += labels[y, x] >= 0
     return piece[:n].copy(), label[:n].copy(), overlap[:n].copy(), kept[:n].copy()
-
-
-@njit(cache=True, error_model="numpy")
-def mean_motion(labels, flow, motion):
-    """Mean motion (k, 2) float64 of the pixels of each label; flow points back in time."""
-    h, w = labels.shape
-    area = np.zeros(motion.shape[0], np.int64)
-    motion[:] = 0.0
-    for y in range(h):
-        for x in range(w):
-            i = labels[y, x]
-            if i >= 0:
-                area[i] += 1
-                motion[i, 0] -= flow[y, x, 0]
-                motion[i, 1] -= flow[y, x, 1]
-    for i in range(area.size):
-        if area[i] > 0:
-            motion[i, 0] /= area[i]
-            motion[i, 1] /= area[i]

@@ -1,10 +1,10 @@
 """Alg. 1 on a pixel grid, the climb: joint colour-space window sums.
 
-A cluster is named by the pixel it began at (its principal member), so every per-cluster array has
-one row per pixel:
+A cluster has one row in every per-cluster array. A map (h, w) tells with which cluster each pixel
+began; on a single image every pixel began as one, of its own index.
 
     location  (n, 5)   L, a, b, x, y: where the cluster stands
-    bearing   (n, 5)   the first shift of each pixel, which the merge check compares
+    bearing   (n, 5)   the first shift of its pixel, which the merge check compares
     shift     (n, 5)   the last shift of each cluster
     moments   (n, 15)  trajectory: weight, mean (5), centred scatter of colour (6) and space (3)
     precision (n, 10)  inverse bandwidth of colour (6) and space (3), and 1/√det of both
@@ -267,26 +267,26 @@ def own_step(planes, u, p, out):
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def first_step(pixels, planes, base, unit, bearing, location, density):
+def first_step(pixels, clusters, planes, base, unit, bearing, location, density):
     """First shift of the listed pixels only, with the base bandwidth `base` (10,).
 
-    Writes rows of bearing and location (n, 5) and density (h, w) at these pixels: the sum of
-    weights times `unit`, at most 1.
+    pixels, clusters (m,): flat indices, and the clusters they found. Writes rows of bearing and
+    location (n, 5), and density (h, w) at these pixels: the sum of weights times `unit`, at most 1.
     """
     w = density.shape[1]
     for i in prange(pixels.size):
-        p = pixels[i]
-        y = p // w
-        x = p % w
-        place = location[p]
+        c = clusters[i]
+        y = pixels[i] // w
+        x = pixels[i] % w
+        place = location[c]
         for k in range(3):
             place[k] = planes[k, y, x]
         place[3] = np.float32(x)
         place[4] = np.float32(y)
-        total = own_step(planes, place, base, bearing[p])
+        total = own_step(planes, place, base, bearing[c])
         density[y, x] = min(total * unit, np.float32(1.0))
         for k in range(5):
-            place[k] += bearing[p, k]
+            place[k] += bearing[c, k]
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
