@@ -16,9 +16,9 @@ from aaams_stream.live import LADDER, LiveLoop
 from aaams_stream.live.enlarge import enlarged
 from aaams_stream.model import EventKind, Frame
 from aaams_stream.params import Params
+from aaams_stream.segmenter import Segmenter
 from aaams_stream.source import open_source
 from aaams_stream.store import open_volume
-from aaams_stream.stream import Segmenter
 from aaams_stream.threads import Newest
 
 PARAMS = Params().updated({"stream": {"segments": 12}})

@@ -11,7 +11,7 @@ from aaams_stream import features
 from aaams_stream.demo import SURFACES, demo_frame
 from aaams_stream.model import EventKind
 from aaams_stream.params import Params
-from aaams_stream.stream import Segmenter
+from aaams_stream.segmenter import Segmenter
 
 FEW = Params().updated({"stream": {"segments": 40}})
 

@@ -26,7 +26,7 @@ from aaams_stream.live.memory import Memory
 from aaams_stream.live.recorder import Recorder
 from aaams_stream.model import Frame, FrameSegmentation
 from aaams_stream.params import Params
-from aaams_stream.stream import Segmenter
+from aaams_stream.segmenter import Segmenter
 from aaams_stream.threads import Newest
 
 _POLL = 0.1  # seconds between looks at the stop sign
