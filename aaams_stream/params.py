@@ -145,7 +145,17 @@ class Params:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a TOML file; keys it leaves out keep their defaults."""
+        """Read a TOML file; keys it leaves out keep their defaults.
+
+        A bare name such as "realtime" is one of the sets that come with the package.
+        """
+        if not Path(path).suffix and not Path(path).exists():
+            if str(path) not in (sets := shipped()):
+                raise ConfigError(
+                    f"{path}: no such configuration; expected a TOML file or one of "
+                    f"{', '.join(sets)}"
+                )
+            path = sets[str(path)]
         try:
             tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
@@ -188,6 +198,14 @@ class Params:
     def to_dict(self) -> dict[str, dict[str, float | int | str]]:
         """Return the settings as plain tables, for metadata and reports."""
         return dataclasses.asdict(self)
+
+
+def shipped() -> dict[str, Path]:
+    """Return the sets of settings that come with the package, by name."""
+    here = Path(__file__).parent
+    # installed, they lie inside the package; in a checkout beside it
+    folder = next((f for f in (here / "configs", here.parent / "configs") if f.is_dir()), here)
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def resolve(params: Params | str | Path | None) -> Params:

@@ -31,6 +31,7 @@ OWNERS = {
 FRIENDS = {
     "image": {"climb", "features", "hierarchy"},
     "identity": {"climb"},
+    "preview": {"live", "pictures", "render"},
     "source": {"demo"},
     "describe": {"climb", "state"},
     "state": {"features", "identity"},

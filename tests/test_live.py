@@ -110,6 +110,20 @@ def test_a_file_is_played_at_its_presentation_times(clip):
     assert played == pytest.approx(float(last.frame.time - first.frame.time), abs=0.15)
 
 
+def test_frames_of_a_file_come_to_their_end(clip):
+    with LiveLoop(open_source(clip), PARAMS, fps=0) as loop:
+        numbers = [shown.number for shown in loop.frames()]
+        assert loop.wait(0, 0)[1].frame.index == 11
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] + loop.status.dropped == 12
+
+
+def test_what_ends_a_loop_is_raised_where_its_frames_are_read():
+    broken = Torrent(moving_frames(3, 60, 80), SourceError("torrent: the cable is out"))
+    with LiveLoop(broken, PARAMS, fps=0) as loop, pytest.raises(SourceError, match="the cable"):
+        list(loop.frames())
+
+
 def test_a_file_that_is_repeated_goes_on_in_time(clip):
     loop = LiveLoop(open_source(clip), PARAMS, fps=0, reopen=lambda: open_source(clip))
     with loop:
@@ -164,7 +178,6 @@ def test_detail_changes_from_the_next_frame_on():
 def test_a_wanted_rate_thins_a_source_out_without_calling_it_dropped(clip):
     with LiveLoop(open_source(clip), PARAMS, fps=10) as loop:
         wait_for(loop, "ended")
-        time.sleep(0.2)  # for the last frame to be segmented
         count, dropped = loop.wait(0, 0)[1].number, loop.status.dropped
         assert loop.wait(0, 0)[1].frame.index == 10
     assert count + dropped == 6

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from aaams_stream.errors import AaamsError, ConfigError
-from aaams_stream.params import DomainParams, Params, PostParams, resolve
+from aaams_stream.params import DomainParams, Params, PostParams, resolve, shipped
 
 
 @pytest.mark.parametrize(
@@ -122,3 +122,18 @@ def test_a_configuration_error_is_both_ours_and_a_value_error():
 def test_settings_cannot_be_changed_in_place():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Params().post.level = 3.0
+
+
+def test_the_sets_that_come_along_are_found_by_name():
+    assert set(shipped()) >= {"default", "realtime", "detail", "coarse"}
+    assert Params.load("default") == Params()
+    assert Params.load("realtime").stream.flow == "fast"
+    assert resolve("detail") == Params.load(shipped()["detail"])
+
+
+def test_a_name_that_is_no_set_lists_those_there_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="fast: no such configuration; .* coarse, default, "):
+        Params.load("fast")
+    (tmp_path / "fast").write_text("[post]\nlevel = 0.5\n", encoding="utf-8")
+    assert Params.load("fast").post.level == 0.5

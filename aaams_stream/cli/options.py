@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from fractions import Fraction
 
-from aaams_stream.params import Params
+from aaams_stream.params import Params, shipped
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add --config and --set."""
     group = parser.add_argument_group("settings")
-    group.add_argument("--config", metavar="FILE", help="settings as TOML; see configs/")
+    group.add_argument(
+        "--config",
+        metavar="FILE",
+        help=f"settings as TOML, or one of the sets that come along: {', '.join(shipped())}",
+    )
     group.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -22,9 +27,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_settings(args: argparse.Namespace) -> Params:
-    """Return the defaults, overridden by --config and then by each --set."""
-    params = Params.load(args.config) if args.config else Params()
+def read_settings(args: argparse.Namespace, default: str | None = None) -> Params:
+    """Return the defaults, overridden by --config, or the set `default`, and by each --set."""
+    config = args.config or default
+    params = Params.load(config) if config else Params()
     return params.overridden(args.assignments)
 
 
@@ -45,3 +51,22 @@ def say_if_cold(quiet: bool) -> None:
 
     if not is_compiled(window.shift_clusters):
         print("compiling kernels, once, about a minute …", file=sys.stderr, flush=True)
+
+
+def seconds(text: str) -> Fraction:
+    """Read a time: seconds, or hours, minutes and seconds."""
+    total = Fraction(0)
+    try:
+        for part in text.split(":"):
+            total = total * 60 + Fraction(part)
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"expected seconds or [hh:]mm:ss, got {text!r}") from None
+    return total
+
+
+def size(text: str) -> tuple[int, int]:
+    """Read a width and a height."""
+    width, x, height = text.lower().partition("x")
+    if not (x and width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected WxH, for example 640x480, got {text!r}")
+    return int(width), int(height)

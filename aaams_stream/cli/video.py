@@ -7,7 +7,6 @@ import dataclasses
 import json
 import sys
 import time
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
@@ -68,11 +67,16 @@ def _add_segment(commands: Any) -> None:
     segment.add_argument("-o", "--output", metavar="OUT.zarr", required=True)
     what = segment.add_argument_group("what is segmented")
     what.add_argument(
-        "--start", metavar="TIME", type=_seconds, help="seconds or [hh:]mm:ss from the first frame"
+        "--start",
+        metavar="TIME",
+        type=options.seconds,
+        help="seconds or [hh:]mm:ss from the first frame",
     )
-    what.add_argument("--duration", metavar="TIME", type=_seconds, help="length of the stretch")
+    what.add_argument(
+        "--duration", metavar="TIME", type=options.seconds, help="length of the stretch"
+    )
     what.add_argument("--every", metavar="N", type=int, default=1, help="keep each N-th frame")
-    what.add_argument("--size", metavar="WxH", type=_size, help="scale the frames")
+    what.add_argument("--size", metavar="WxH", type=options.size, help="scale the frames")
     what.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
     where = segment.add_argument_group("what is written")
     where.add_argument("--with-video", action="store_true", help="store the frames too")
@@ -283,20 +287,3 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def _seconds(text: str) -> Fraction:
-    total = Fraction(0)
-    try:
-        for part in text.split(":"):
-            total = total * 60 + Fraction(part)
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(f"expected seconds or [hh:]mm:ss, got {text!r}") from None
-    return total
-
-
-def _size(text: str) -> tuple[int, int]:
-    width, x, height = text.lower().partition("x")
-    if not (x and width.isdecimal() and height.isdecimal()):
-        raise argparse.ArgumentTypeError(f"expected WxH, for example 640x480, got {text!r}")
-    return int(width), int(height)

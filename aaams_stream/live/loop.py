@@ -11,7 +11,7 @@ import dataclasses
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -86,6 +86,7 @@ class LiveLoop:
         self.description: str = source.description
         self.width, self.height = source.width, source.height
         self.memory = Memory()
+        self.failure: BaseException | None = None  # what ended a thread
         self._source = source
         self._reopen = reopen
         self._header = {
@@ -108,6 +109,7 @@ class LiveLoop:
         # what follows changes only while _changed is held
         self._params = params
         self._phase, self._message = "starting", ""
+        self._ended: str | None = None  # how the source did
         self._paused = False
         self._steps = 0
         self._halted = False
@@ -157,6 +159,22 @@ class LiveLoop:
         with self._changed:
             self._changed.wait_for(lambda: self._version > version or self._halted, timeout)
             return self._version, self._newest
+
+    def frames(self) -> Iterator[LiveFrame]:
+        """Yield the newest frame, again and again, to the end of the source.
+
+        Who takes long over one misses others. What ended the loop is raised here.
+        """
+        version = number = 0
+        while not self._halted:
+            version, shown = self.wait(version, _POLL)
+            if self.failure is not None:
+                raise self.failure
+            if shown is not None and shown.number > number:
+                number = shown.number
+                yield shown
+            elif self._phase == "ended":
+                return
 
     @property
     def status(self) -> Status:
@@ -238,12 +256,8 @@ class LiveLoop:
         try:
             work()
         except BaseException as error:
-            self._change(_phase="failed", _message=str(error) or type(error).__name__)
-            if not isinstance(error, AaamsError):
-                raise
-        finally:
-            if work == self._compute:
-                self._slot.close()
+            message = str(error) or type(error).__name__
+            self._change(failure=error, _phase="failed", _message=message)
 
     def _read(self) -> None:
         """Put frame after frame into the slot, each at its time."""
@@ -272,7 +286,7 @@ class LiveLoop:
             self._source.close()
             self._source = self._reopen()
             shift = last + 1 / self._source.rate
-        self._change(_phase="ended", _message=ended)
+        self._ended = ended
 
     def _offer(self, frame: Frame) -> None:
         item = (frame, time.monotonic())
@@ -285,14 +299,17 @@ class LiveLoop:
         """Segment the newest frame, again and again."""
         segmenter = Segmenter(self._params)
         self._warm_up()
-        self._change(_phase="running" if self._phase == "starting" else self._phase)
+        self._change(_phase="running")
         while not self._halted:
             with self._changed:
                 free = self._changed.wait_for(
                     lambda: self._halted or self._steps or not self._paused, _POLL
                 )
+            ended = self._ended
             taken = self._slot.take(_POLL) if free else None
             if taken is None:
+                if ended is not None and self._phase == "running":
+                    self._change(_phase="ended", _message=ended)
                 continue
             begun = time.monotonic()
             frame, captured = taken

@@ -1,0 +1,167 @@
+"""The command `preview`: live segments on a page or in a window."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aaams_stream.cli import options
+from aaams_stream.errors import ConfigError
+from aaams_stream.params import Params
+
+if TYPE_CHECKING:
+    from aaams_stream.live import LiveLoop
+    from aaams_stream.preview.desk import Desk
+
+CONFIG = "realtime"
+LOOPBACK = "127.0.0.1"
+_LEAST_TOKEN = 16  # characters
+_GRACE = 3.0  # seconds the last viewer may be gone, as when it loads the page again
+_FAREWELL = 1.0  # seconds in which viewers learn why it ends
+
+
+def add_commands(commands: Any) -> None:
+    """Add `preview` to the parser."""
+    preview = commands.add_parser(
+        "preview",
+        help="watch a camera or a video being segmented",
+        description="Show live segments on a page of this machine, or in a window. Frames that "
+        "come too late are dropped, so that the picture never lags behind. Ctrl-C ends it.",
+    )
+    preview.add_argument(
+        "input",
+        metavar="INPUT",
+        nargs="?",
+        default="camera:0",
+        help="camera:N (default: %(default)s), a file, a folder or quoted pattern of images, an "
+        "address, - (y4m or MPEG-TS on standard input), or `demo`",
+    )
+    what = preview.add_argument_group("what is shown")
+    what.add_argument("--size", metavar="WxH", type=options.size, help="scale the frames")
+    what.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
+    what.add_argument(
+        "--fps",
+        metavar="N",
+        type=float,
+        help="frames a second to keep up: quality gives way to it and comes back (default: the "
+        "source's rate; 0: never give way)",
+    )
+    what.add_argument("--start", metavar="TIME", type=options.seconds, help="where a file begins")
+    what.add_argument("--once", action="store_true", help="do not play a file over and over")
+    where = preview.add_argument_group("where it is shown")
+    where.add_argument("--window", action="store_true", help="in a window instead of a page")
+    where.add_argument("--no-open", action="store_true", help="do not open the browser")
+    where.add_argument("--port", metavar="N", type=int, default=0, help="default: a free one")
+    where.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        default=LOOPBACK,
+        help="listen on another address than this machine's own (default: %(default)s); the page "
+        "then needs a token",
+    )
+    where.add_argument(
+        "--token",
+        metavar="TEXT",
+        help="what a request must carry (default: made up, and printed, where --host is given)",
+    )
+    where.add_argument(
+        "--stop-when-left", action="store_true", help="end when the last viewer has left"
+    )
+    kept = preview.add_argument_group("what is kept")
+    kept.add_argument(
+        "--folder",
+        metavar="DIR",
+        default=".",
+        help="for snapshots and recordings (default: the current one)",
+    )
+    kept.add_argument("--with-video", action="store_true", help="record the frames too")
+    options.add_settings(preview)
+    preview.add_argument("--quiet", action="store_true", help="nothing but errors and the address")
+    preview.set_defaults(run=run_preview)
+
+
+def run_preview(args: argparse.Namespace) -> int:
+    """Show a source live until Ctrl-C."""
+    _check(args)
+    params = options.read_settings(args, CONFIG)
+    if args.segments is not None:
+        params = params.updated({"stream": {"segments": args.segments}})
+    if args.window:
+        from aaams_stream.preview.window import check_display
+
+        check_display()
+    loop = open_loop(args, params)
+    from aaams_stream.preview.desk import Desk
+
+    desk = Desk(loop, Path(args.folder), with_video=args.with_video)
+    with loop:
+        options.say_if_cold(args.quiet)
+        if args.window:
+            from aaams_stream.preview.window import KEYS, run_window
+
+            if not args.quiet:
+                print(KEYS, file=sys.stderr)
+            run_window(loop, desk)
+        else:
+            _serve(args, loop, desk)
+        if loop.failure is not None:
+            raise loop.failure
+    return 0
+
+
+def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
+    """Open the source and put a loop around it; a file is played over and over."""
+    from aaams_stream.source import open_source
+
+    def reopen() -> Any:
+        return open_source(args.input, start=args.start, size=args.size)
+
+    source = reopen()
+    from aaams_stream.live import LiveLoop
+
+    endless = not source.live and not args.once
+    return LiveLoop(source, params, fps=args.fps, reopen=reopen if endless else None)
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.segments is not None and args.segments < 1:
+        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    if args.fps is not None and not 0 <= args.fps <= 1000:
+        raise ConfigError(f"--fps must be in 0..1000, got {args.fps:g}")
+    if not 0 <= args.port < 1 << 16:
+        raise ConfigError(f"--port must be in 0..65535, got {args.port}")
+    if args.token is not None and not (
+        len(args.token) >= _LEAST_TOKEN and args.token.isascii() and args.token.isalnum()
+    ):
+        raise ConfigError(f"--token must be {_LEAST_TOKEN} or more letters and digits")
+    if Path(args.folder).exists() and not Path(args.folder).is_dir():
+        raise ConfigError(f"{args.folder}: is not a folder; choose another --folder")
+
+
+def _serve(args: argparse.Namespace, loop: LiveLoop, desk: Desk) -> None:
+    from aaams_stream.preview.server import PreviewServer, is_loopback
+
+    token = args.token or ("" if is_loopback(args.host) else secrets.token_hex(16))
+    with PreviewServer(loop, desk, host=args.host, port=args.port, token=token) as server:
+        print(f"preview: {server.url}", flush=True)
+        if not args.no_open and is_loopback(args.host):
+            _open_browser(server.url)
+        while loop.failure is None:
+            time.sleep(0.1)
+            if args.stop_when_left and server.deserted(_GRACE):
+                return
+        time.sleep(_FAREWELL)
+
+
+def _open_browser(url: str) -> None:
+    """Open the page in a graphical browser; one for text would take the terminal."""
+    import webbrowser
+
+    graphical = sys.platform in ("darwin", "win32")
+    if graphical or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(url)

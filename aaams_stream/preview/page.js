@@ -1,0 +1,335 @@
+const byId = (name) => document.getElementById(name);
+const token = new URLSearchParams(location.search).get("token");
+const address = (path, values = {}) => {
+  const query = new URLSearchParams(token ? { ...values, token } : values).toString();
+  return query ? `${path}?${query}` : path;
+};
+
+// Detail runs from 10 to 2000 segments, evenly in their logarithm.
+const FEWEST = 10, MOST = 2000, TRAIL = 45;
+const toSegments = (value) => Math.round(FEWEST * (MOST / FEWEST) ** (value / 100));
+const toSlider = (count) => Math.round((100 * Math.log(Math.max(count, FEWEST) / FEWEST)) / Math.log(MOST / FEWEST));
+
+const video = byId("video"), overlay = byId("overlay"), tracks = byId("tracks");
+const videoPen = video.getContext("2d", { alpha: false });
+const overlayPen = overlay.getContext("2d");
+const tracksPen = tracks.getContext("2d");
+
+let status = {};
+let frame = null; // the last one: sizes, tables, the segment of each pixel
+let selected = null; // an id
+let trails = new Map(); // id to its last centroids
+let detailTouched = 0;
+let layer = null; // the overlay's pixels, kept from frame to frame
+
+const view = () => document.querySelector("input[name=view]:checked").value;
+
+/* ---- the stream ---- */
+
+function connect() {
+  const socket = new WebSocket(address(`ws://${location.host}/stream`));
+  socket.binaryType = "arraybuffer";
+  socket.onmessage = async ({ data }) => {
+    try {
+      await take(data);
+    } finally {
+      if (socket.readyState === WebSocket.OPEN) socket.send("shown"); // now the next one may come
+    }
+  };
+  socket.onclose = () => {
+    showPhase("disconnected", true);
+    setTimeout(connect, 1000);
+  };
+}
+
+async function take(data) {
+  const length = new DataView(data).getUint32(0, true);
+  status = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
+  if (status.number !== undefined) {
+    const next = unpack(status, data, 4 + length);
+    const bitmap = await createImageBitmap(new Blob([next.jpeg], { type: "image/jpeg" }));
+    frame = next;
+    follow(next);
+    fit(next);
+    videoPen.drawImage(bitmap, 0, 0);
+    bitmap.close();
+    paint();
+  }
+  showStatus();
+}
+
+function unpack(head, data, start) {
+  const { width, height, segments, runs } = head;
+  let at = start;
+  const part = (kind, count) => {
+    const array = new kind(data, at, count);
+    at += array.byteLength;
+    return array;
+  };
+  const ids = part(Uint32Array, segments);
+  const colours = part(Uint32Array, segments);
+  const centroids = part(Float32Array, 2 * segments);
+  const rows = part(Uint32Array, runs);
+  const lengths = part(Uint16Array, runs);
+  const labels = new Uint32Array(width * height);
+  for (let run = 0, p = 0; run < runs; run++) {
+    const end = p + lengths[run];
+    labels.fill(rows[run], p, end);
+    p = end;
+  }
+  return { width, height, ids, colours, centroids, labels, time: head.time, jpeg: new Uint8Array(data, at) };
+}
+
+function follow({ ids, centroids, time }) {
+  const now = new Map();
+  for (let row = 0; row < ids.length; row++) {
+    const trail = trails.get(ids[row]) ?? [];
+    trail.push([centroids[2 * row], centroids[2 * row + 1]]);
+    if (trail.length > TRAIL) trail.shift();
+    now.set(ids[row], trail);
+  }
+  trails = now;
+}
+
+function fit({ width, height }) {
+  if (video.width === width && video.height === height) return;
+  for (const canvas of [video, overlay]) {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  layer = overlayPen.createImageData(width, height);
+  const picture = byId("picture");
+  picture.style.aspectRatio = `${width} / ${height}`;
+  picture.style.maxWidth = `calc((100vh - 150px) * ${width / height})`;
+}
+
+/* ---- painting ---- */
+
+const LINE = 0xff0ad6ff; // bytes R, G, B, A as a little-endian number: amber
+const WHITE = 0xffffffff;
+
+// The colours of the volume's films: see id_colours in render.py.
+function idColour(id) {
+  let mixed = Math.imul(id, 2654435761) >>> 0;
+  mixed = (mixed ^ (mixed >>> 15)) >>> 0;
+  return ((mixed & 0xffffff) | 0xff000000) >>> 0;
+}
+
+function paint() {
+  if (!frame) return;
+  const { width, height, labels, ids, colours } = frame;
+  const kind = view();
+  const pixels = new Uint32Array(layer.data.buffer);
+  const filling = kind === "colours" ? colours : kind === "ids" ? Uint32Array.from(ids, idColour) : null;
+  const chosen = selected === null ? -1 : ids.indexOf(selected);
+  if (filling) for (let p = 0; p < labels.length; p++) pixels[p] = filling[labels[p]];
+  else pixels.fill(0);
+  const line = kind === "boundaries" ? LINE : kind === "ids" ? WHITE : 0;
+  for (let y = 0, p = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, p++) {
+      const own = labels[p];
+      const right = x + 1 < width ? labels[p + 1] : own;
+      const below = y + 1 < height ? labels[p + width] : own;
+      if (own === right && own === below) continue;
+      if (line) pixels[p] = line;
+      if (chosen >= 0 && (own === chosen || right === chosen || below === chosen)) {
+        pixels[p] = WHITE;
+        if (x) pixels[p - 1] = WHITE;
+        if (y) pixels[p - width] = WHITE;
+      }
+    }
+  }
+  overlayPen.putImageData(layer, 0, 0);
+  overlay.style.opacity = tracks.style.opacity = byId("opacity").value / 100;
+  paintTracks(kind === "motion");
+}
+
+function paintTracks(wanted) {
+  const scale = Math.min(2, window.devicePixelRatio || 1);
+  const width = Math.round(tracks.clientWidth * scale), height = Math.round(tracks.clientHeight * scale);
+  if (tracks.width !== width || tracks.height !== height) {
+    tracks.width = width;
+    tracks.height = height;
+  } else {
+    tracksPen.clearRect(0, 0, width, height);
+  }
+  const zoom = width / frame.width;
+  for (const [id, trail] of trails) {
+    const [[x0, y0], [x1, y1]] = [trail[0], trail.at(-1)];
+    const moved = Math.hypot(x1 - x0, y1 - y0);
+    if (id !== selected && (!wanted || moved < 2)) continue;
+    const colour = `#${(idColour(id) & 0xffffff).toString(16).padStart(6, "0").replace(/(..)(..)(..)/, "$3$2$1")}`;
+    tracksPen.lineJoin = tracksPen.lineCap = "round";
+    for (const [style, thick] of [["#000a", 4.5], [colour, 2.5]]) {
+      tracksPen.strokeStyle = style;
+      tracksPen.lineWidth = thick * scale;
+      tracksPen.beginPath();
+      for (const [x, y] of trail) tracksPen.lineTo((x + 0.5) * zoom, (y + 0.5) * zoom);
+      tracksPen.stroke();
+    }
+    tracksPen.fillStyle = "#fff";
+    tracksPen.beginPath();
+    tracksPen.arc((x1 + 0.5) * zoom, (y1 + 0.5) * zoom, 3 * scale, 0, 2 * Math.PI);
+    tracksPen.fill();
+  }
+}
+
+/* ---- figures and controls ---- */
+
+function showPhase(text, bad = false) {
+  byId("phase").textContent = text;
+  byId("phase").classList.toggle("bad", bad);
+}
+
+function showStatus() {
+  byId("source").textContent = status.source;
+  const { phase, paused } = status;
+  showPhase(paused && phase === "running" ? "paused" : phase, phase === "failed");
+  byId("curtain").hidden = frame !== null && phase !== "failed";
+  byId("notice").textContent = phase === "failed" ? status.message
+    : phase === "starting" ? "Getting ready; the first time this compiles for about a minute …" : "Waiting for a frame …";
+  byId("fps").textContent = status.fps.toFixed(1);
+  byId("latency").textContent = `${Math.round(1000 * (status.glass || status.latency))} ms`;
+  byId("segments").textContent = frame ? frame.ids.length : "–";
+  byId("warm").textContent = `${Math.round(100 * status.warm)} %`;
+  byId("dropped").textContent = status.dropped;
+  byId("viewers").textContent = status.viewers;
+  byId("quality").textContent = status.quality === "full quality" ? "" : `Keeping pace: ${status.quality}`;
+  byId("pause").textContent = paused ? "Resume" : "Pause";
+  byId("pause").setAttribute("aria-pressed", paused);
+  byId("record").textContent = status.recording ? `Stop (${status.recorded})` : "Record";
+  byId("record").setAttribute("aria-pressed", status.recording !== null);
+  if (status.trouble) say(status.trouble);
+  if (Date.now() - detailTouched > 1500) {
+    byId("detail").value = toSlider(status.wanted);
+    byId("detail-value").textContent = status.wanted;
+  }
+}
+
+const say = (text) => { byId("message").textContent = text; };
+
+async function order(command) {
+  try {
+    const response = await fetch(address("/command"), {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(command),
+    });
+    const answer = await response.json();
+    if (answer.error) say(answer.error);
+    else if (answer.saved) say(`Saved ${answer.saved}`);
+    else if (answer.recording) say(`Recording ${answer.recording}`);
+  } catch {
+    say("The preview does not answer.");
+  }
+}
+
+byId("pause").onclick = () => order({ do: status.paused ? "resume" : "pause" });
+byId("step").onclick = () => order({ do: "step" });
+byId("snapshot").onclick = () => order({ do: "snapshot", view: view(), opacity: byId("opacity").value / 100 });
+byId("record").onclick = () => order({ do: status.recording ? "stop" : "record" });
+for (const input of document.querySelectorAll("input[name=view]")) input.onchange = () => {
+  setOpacity(input.value === "ids" ? 55 : 100);
+  paint();
+};
+byId("opacity").oninput = () => setOpacity(byId("opacity").value);
+byId("detail").oninput = () => {
+  detailTouched = Date.now();
+  byId("detail-value").textContent = toSegments(byId("detail").value);
+};
+byId("detail").onchange = () => {
+  detailTouched = Date.now();
+  order({ do: "detail", segments: toSegments(byId("detail").value) });
+};
+
+function setOpacity(value) {
+  byId("opacity").value = value;
+  byId("opacity-value").textContent = `${value} %`;
+  overlay.style.opacity = tracks.style.opacity = value / 100;
+}
+
+document.onkeydown = (event) => {
+  if (event.target.matches("input, button") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const button = { " ": "pause", s: "step", p: "snapshot", r: "record" }[event.key];
+  if (button) {
+    event.preventDefault();
+    byId(button).click();
+  }
+};
+
+/* ---- one segment ---- */
+
+byId("picture").onclick = (event) => {
+  if (!frame) return;
+  const box = video.getBoundingClientRect();
+  const x = Math.floor(((event.clientX - box.left) / box.width) * frame.width);
+  const y = Math.floor(((event.clientY - box.top) / box.height) * frame.height);
+  const inside = x >= 0 && y >= 0 && x < frame.width && y < frame.height;
+  select(inside ? frame.ids[frame.labels[y * frame.width + x]] : null);
+};
+byId("forget").onclick = () => select(null);
+
+function select(id) {
+  selected = id;
+  byId("known").hidden = true;
+  byId("hint").hidden = id !== null;
+  paint();
+  if (id !== null) ask(id);
+}
+
+async function ask(id) {
+  try {
+    const response = await fetch(address("/segment", { id }));
+    if (response.ok && id === selected) showSegment(await response.json());
+  } catch {
+    return; // the stream says that it is disconnected
+  }
+}
+
+setInterval(() => { if (selected !== null && !status.paused) ask(selected); }, 500);
+
+const COMPASS = ["→", "↘", "↓", "↙", "←", "↖", "↑", "↗"];
+
+function showSegment(known) {
+  const [dx, dy] = known.motion, speed = Math.hypot(dx, dy);
+  const way = COMPASS[(Math.round(Math.atan2(dy, dx) / (Math.PI / 4)) + 8) % 8];
+  const [l, a, b] = known.lab;
+  byId("known").hidden = false;
+  byId("swatch").style.background = `lab(${l}% ${a} ${b})`;
+  byId("about-id").textContent = known.id + (known.alive ? "" : " (gone)");
+  byId("about-age").textContent = `${known.age} frames`;
+  byId("about-area").textContent = `${known.area} px (${(100 * known.share).toFixed(1)} %)`;
+  byId("about-colour").textContent = known.lab.map(Math.round).join(", ");
+  byId("about-motion").textContent = speed < 0.05 ? "still" : `${way} ${speed.toFixed(1)} px`;
+  byId("events").replaceChildren(...known.events.slice(-5).map(({ time, what }) => {
+    const item = document.createElement("li");
+    item.textContent = `${time.toFixed(1)} s: ${what}`;
+    return item;
+  }));
+  drawHistory(known.history);
+}
+
+function drawHistory(history) {
+  const canvas = byId("history"), pen = canvas.getContext("2d");
+  const scale = window.devicePixelRatio || 1;
+  const width = (canvas.width = canvas.clientWidth * scale), height = (canvas.height = canvas.clientHeight * scale);
+  const most = Math.max(...history.map(([, , , area]) => area));
+  const [first, last] = [history[0][0], history.at(-1)[0]];
+  const colour = getComputedStyle(document.body).getPropertyValue("--accent");
+  pen.beginPath();
+  history.forEach(([time, , , area]) => {
+    const x = last > first ? ((time - first) / (last - first)) * width : width;
+    pen.lineTo(x, height - (area / most) * (height - 4 * scale));
+  });
+  pen.strokeStyle = colour;
+  pen.lineWidth = 2 * scale;
+  pen.stroke();
+  pen.lineTo(width, height);
+  pen.lineTo(0, height);
+  pen.globalAlpha = 0.15;
+  pen.fillStyle = colour;
+  pen.fill();
+}
+
+window.onresize = () => paint();
+connect();

@@ -1,0 +1,137 @@
+"""A viewer of the preview without a browser: speaks to its server over a plain socket."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import socket
+import struct
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Seen(NamedTuple):
+    """One message of the stream, taken apart."""
+
+    head: dict[str, Any]
+    ids: NDArray[np.uint32] | None = None  # (h, w)
+    rgb: NDArray[np.uint8] | None = None  # (h, w, 3)
+    colours: NDArray[np.uint8] | None = None  # (k, 4)
+    centroids: NDArray[np.float32] | None = None  # (k, 2)
+
+
+def ask(
+    url: str, path: str, body: object = None, headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Send one request, a POST of JSON where there is a body; return status and answer."""
+    server = urlsplit(url)
+    connection = http.client.HTTPConnection(str(server.hostname), server.port, timeout=20)
+    sent = {"Content-Type": "application/json"} if body is not None else {}
+    try:
+        connection.request(
+            "GET" if body is None else "POST",
+            path,
+            None if body is None else json.dumps(body),
+            sent | (headers or {}),
+        )
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+class Viewer:
+    """Looks at the stream; shows nothing until asked to."""
+
+    def __init__(
+        self, url: str, path: str = "/stream", headers: dict[str, str] | None = None
+    ) -> None:
+        server = urlsplit(url)
+        self._socket = socket.create_connection((server.hostname, server.port), timeout=60)
+        self._file = self._socket.makefile("rb")
+        fields = {
+            "Host": server.netloc,
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+        } | (headers or {})
+        lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        self._socket.sendall(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
+        answer = self._file.readline()
+        if not answer:
+            self.leave()
+            raise ConnectionError("turned away")
+        self.status = int(answer.split()[1])
+        while self._file.readline().strip():
+            pass
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Go without a word, as a killed browser does."""
+        self._file.close()
+        self._socket.close()
+
+    def say(self, text: bytes, code: int = 0x1, mask: bool = True) -> None:
+        """Send one short message."""
+        key = os.urandom(4)
+        masked = bytes(byte ^ key[k % 4] for k, byte in enumerate(text))
+        head = struct.pack("!BB", 0x80 | code, (0x80 if mask else 0) | len(text))
+        self._socket.sendall(head + (key + masked if mask else text))
+
+    def hear(self) -> tuple[int, bytes]:
+        """Wait for one message; return its kind and what it says."""
+        first, length = self._file.read(2)
+        if length == 126:
+            (length,) = struct.unpack("!H", self._file.read(2))
+        elif length == 127:
+            (length,) = struct.unpack("!Q", self._file.read(8))
+        return first & 0x0F, self._file.read(length)
+
+    def see(self) -> Seen:
+        """Take the next message and ask for another."""
+        code, data = self.hear()
+        assert code == 2
+        self.say(b"shown")
+        return unpack(data)
+
+    def see_frame(self) -> Seen:
+        """Take messages until one has a picture."""
+        while (seen := self.see()).ids is None:
+            pass
+        return seen
+
+
+def unpack(data: bytes) -> Seen:
+    """Take a message of the stream apart, as its description says."""
+    length = int.from_bytes(data[:4], "little")
+    head = json.loads(data[4 : 4 + length])
+    if "number" not in head:
+        return Seen(head)
+    at = 4 + length
+    parts = []
+    k, m = head["segments"], head["runs"]
+    for dtype, count in (("<u4", k), ("u1", 4 * k), ("<f4", 2 * k), ("<u4", m), ("<u2", m)):
+        parts.append(np.frombuffer(data, dtype, count, at))
+        at += parts[-1].nbytes
+    ids, colours, centroids, rows, lengths = parts
+    jpeg = cv2.imdecode(np.frombuffer(data, np.uint8, -1, at), cv2.IMREAD_COLOR)
+    labels = np.repeat(rows, lengths).reshape(head["height"], head["width"])
+    return Seen(
+        head,
+        ids[labels],
+        cv2.cvtColor(jpeg, cv2.COLOR_BGR2RGB),
+        colours.reshape(-1, 4),
+        centroids.reshape(-1, 2),
+    )
