@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import grids
 import numpy as np
 import pytest
@@ -12,12 +13,38 @@ from aaams_stream.params import FLOWS
 
 
 def test_planes_are_the_lab_colours_of_scikit_image():
-    """Up to OpenCV's tables, which are off by a quarter at most."""
-    rgb = np.random.default_rng(0).integers(0, 256, (9, 21, 3), np.uint8)
+    """Its matrix has fewer digits than ours."""
+    rgb = np.random.default_rng(0).integers(0, 256, (90, 211, 3), np.uint8)
+    rgb[0] = np.arange(211)[:, None]  # greys, and all that is dark
+    rgb[1] = rgb[0] // 16
     planes = features.lab_planes(rgb)
     expected = skimage.color.rgb2lab(rgb)
     assert planes.dtype == np.float32
-    np.testing.assert_allclose(planes[:, :, :21].transpose(1, 2, 0), expected, atol=0.3)
+    np.testing.assert_allclose(planes[:, :, :211].transpose(1, 2, 0), expected, atol=0.01)
+
+
+def test_grey_has_no_hue():
+    grey = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
+    assert np.abs(features.lab_planes(grey)[1:]).max() < 1e-3
+
+
+def test_a_view_of_an_image_has_the_colours_of_its_copy():
+    image = grids.blurred_noise(9, 20)
+    for view in (image[:, :, ::-1], image[::-1, ::2], image[2:5, 3:9]):
+        np.testing.assert_array_equal(
+            features.lab_planes(view), features.lab_planes(np.ascontiguousarray(view))
+        )
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (6, 1), (2, 2), (13, 30)])
+def test_slope_is_that_of_sobel(shape):
+    smooth = np.random.default_rng(0).normal(size=(3, *shape)).astype(np.float32)
+    total = np.zeros(shape)
+    for plane in smooth:
+        for dx, dy in ((1, 0), (0, 1)):
+            rise = cv2.Sobel(plane, cv2.CV_32F, dx, dy, borderType=cv2.BORDER_REFLECT) / 8
+            total += rise**2
+    np.testing.assert_allclose(features.slope(smooth), np.sqrt(total), atol=1e-5)
 
 
 def test_black_and_white_are_the_ends_of_lightness():
