@@ -133,7 +133,7 @@ def test_the_sets_that_come_along_are_found_by_name():
 
 def test_a_name_that_is_no_set_lists_those_there_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="fast: no such configuration; .* coarse, default, "):
+    with pytest.raises(ConfigError, match=r"fast: no such configuration; .* coarse, default, "):
         Params.load("fast")
     (tmp_path / "fast").write_text("[post]\nlevel = 0.5\n", encoding="utf-8")
     assert Params.load("fast").post.level == 0.5

@@ -321,7 +321,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, "application/json", json.dumps(value).encode())
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        self.close_connection = True  # a body that was not read must not pass for a request
         self._answer_json(status, {"error": reason})
 
     def _answer(
@@ -336,10 +335,9 @@ class _Handler(BaseHTTPRequestHandler):
             "Referrer-Policy": "no-referrer",
             "Cross-Origin-Resource-Policy": "same-origin",
             "Cache-Control": "no-store",
+            "Connection": "close",  # a body that was not read must not pass for a request
         }.items():
             self.send_header(name, value)
-        if self.close_connection:
-            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
