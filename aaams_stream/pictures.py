@@ -101,27 +101,34 @@ def draw_boundaries(
 
 
 def check_output(path: str | Path, suffixes: Sequence[str]) -> Path:
-    """Return the path if a file can be put there; say what is wrong before anything is computed."""
+    """Return the path if a file can be put there; say what is wrong before anything is computed.
+
+    Folders that are missing are no mistake: `write_files` makes them.
+    """
     path = Path(path)
     if path.suffix.lower() not in suffixes:
         found = path.suffix or "no suffix"
         raise ConfigError(f"{path}: the output must end in {' or '.join(suffixes)}, got {found}")
-    folder = path.parent
-    if not folder.is_dir():
-        raise SinkError(f"{path}: the folder {folder} does not exist; create it first")
     if path.is_dir():
         raise SinkError(f"{path}: is a folder, expected the name of a file")
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if there != path and not there.is_dir():
+        raise SinkError(f"{path}: {there} is not a folder")
+    if not os.access(there, os.W_OK):
         raise SinkError(f"{path}: no permission to write there")
     return path
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write all files whole, or none: drafts in the same folders first, moved into place last."""
+    """Write all files whole, or none: drafts in the same folders first, moved into place last.
+
+    Missing folders are made.
+    """
     drafts = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in files}
     path = Path()
     try:
         for path, data in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             drafts[path].write_bytes(data)
         for path, draft in drafts.items():
             os.replace(draft, path)

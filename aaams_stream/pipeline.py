@@ -31,6 +31,7 @@ AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
 INTERRUPTED = "interrupted"
 COMMIT_SECONDS = 3.0  # between commits; one costs 80 ms, and a crash loses what came after it
 _SMOOTH = 0.1  # weight of the newest frame in the speed shown
+_UNSTEADY = 2  # frames at the start that say nothing of the pace: they load or compile kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Progress:
 
     frames: int  # in the volume or on their way there
     total: int | None  # an estimate
-    fps: float  # of late
+    fps: float | None  # of late; None until there is a pace
     segments: int
     warm: float  # share of pixels taken over from the frame before
     seconds_left: float | None
@@ -350,22 +351,20 @@ class _Tally:
         """Count one more frame."""
         now = time.monotonic()
         took, self._last = now - self._last, now
-        first = self._frames == self.resumed_from  # which compiles and runs cold
-        if not first:
+        if self._frames - self.resumed_from >= _UNSTEADY:
             self._pace = took if self._pace is None else self._pace + _SMOOTH * (took - self._pace)
         self._frames = frames
         self._segments += len(segmentation.segments)
         if self._progress is None:
             return
-        pace = self._pace or took
-        left = None
-        if self._total is not None:
-            left = max(0, self._total - frames) * pace
+        pace, left = self._pace, None
+        if self._total is not None and (pace is not None or frames >= self._total):
+            left = max(0, self._total - frames) * (pace or 0.0)
         self._progress(
             Progress(
                 frames=frames,
                 total=self._total,
-                fps=1 / max(pace, 1e-9),
+                fps=None if pace is None else 1 / max(pace, 1e-9),
                 segments=len(segmentation.segments),
                 warm=float(segmentation.stats.get("warm", 0.0)),
                 seconds_left=left,

@@ -200,6 +200,23 @@ def test_a_terminal_gets_a_bar(monkeypatch, capsys):
     assert shown.endswith("\n")
 
 
+def test_no_time_left_is_told_before_there_is_a_pace(run, clip, tmp_path, monkeypatch):
+    """The first two frames compile, and say nothing about those to come."""
+    told = []
+    monkeypatch.setattr(video.Meter, "frame", lambda meter, progress: told.append(progress))
+    run("segment", clip, "-o", tmp_path / "a.zarr", "--quiet")
+    assert [(at.fps, at.seconds_left) for at in told[:2]] == [(None, None)] * 2
+    assert all(at.fps > 0 and at.seconds_left >= 0 for at in told[2:])
+
+
+def test_a_bar_without_a_pace_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    meter = video.Meter(quiet=False)
+    meter.frame(progress(1, fps=None, seconds_left=None))
+    meter.close()
+    assert "1/100 getting ready, 210 segments, 93% warm" in capsys.readouterr().err
+
+
 def test_elsewhere_there_is_a_line_every_ten_seconds(monkeypatch, capsys):
     now = 0.0
     monkeypatch.setattr(video.time, "monotonic", lambda: now)

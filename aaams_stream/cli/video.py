@@ -237,7 +237,8 @@ class Meter:
 
     def frame(self, progress: Progress) -> None:
         """Show a segmenter's progress."""
-        rest = f"{progress.fps:.1f} fps, {progress.segments} segments, {progress.warm:.0%} warm"
+        pace = "getting ready" if progress.fps is None else f"{progress.fps:.1f} fps"
+        rest = f"{pace}, {progress.segments} segments, {progress.warm:.0%} warm"
         if progress.stopping:
             rest += ", finishing the chunk at hand (Ctrl-C again stops at once)"
         elif progress.seconds_left is not None:
