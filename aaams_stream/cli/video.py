@@ -177,13 +177,15 @@ def run_render(args: argparse.Namespace) -> int:
 
 
 def warm_kernels() -> None:
-    """Compile what a stream needs, by running one."""
+    """Compile what a stream and the readers of a volume need, by running them."""
     from aaams_stream.demo import demo_frame
+    from aaams_stream.pooling import pool
     from aaams_stream.segmenter import Segmenter
 
     segmenter = Segmenter()
     for index in range(3):
-        segmenter.step(demo_frame(8 * index).rgb[::2, ::2].copy())
+        rgb = demo_frame(8 * index).rgb[::2, ::2].copy()
+        pool(segmenter.step(rgb).ids, rgb)
 
 
 def gather(volume: Volume) -> dict[str, Any]:
