@@ -2,21 +2,27 @@
 
     python docs/draw_pictures.py
 
-Needs the extra `plot`. Writes video.png, segmentation.png and modes.png beside this file.
+Needs the extra `plot`, Playwright and Chromium. Writes video.png, segmentation.png, modes.png and
+preview.jpg beside this file.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import which
 
 import cv2
 import numpy as np
 
-from aaams_stream import AAAMS, Segmenter, pictures, segment_image
+from aaams_stream import AAAMS, Params, Segmenter, pictures, segment_image
 from aaams_stream.demo import demo_frame
+from aaams_stream.live import LiveLoop
 from aaams_stream.plot import plot_modes
+from aaams_stream.preview.desk import Desk
+from aaams_stream.preview.server import PreviewServer
 from aaams_stream.render import mean_colours, paint
 from aaams_stream.scene import draw_scene
+from aaams_stream.source import Source, open_source
 
 FOLDER = Path(__file__).resolve().parent
 GAP = 8  # white pixels between panels
@@ -70,6 +76,35 @@ def draw_modes() -> None:
     print(f"{path.name}: {len(model.modes_)} modes, {_kilobytes(path)} kB")
 
 
+def draw_preview() -> None:
+    """Take a picture of the live page, with the balloon of the demo chosen."""
+    from playwright.sync_api import sync_playwright
+
+    def reopen() -> Source:
+        return open_source("demo")
+
+    loop = LiveLoop(reopen(), Params.load("realtime"), fps=0, reopen=reopen)
+    path = FOLDER / "preview.jpg"
+    with loop, PreviewServer(loop, Desk(loop, FOLDER)) as server, sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=which("chromium"), args=flags)
+        page = browser.new_page(viewport={"width": 1040, "height": 700})
+        page.goto(server.url)
+        page.wait_for_selector("#curtain", state="hidden")
+        while loop.wait(0, 0)[1].segmentation.time % 4 < 2.5:
+            page.wait_for_timeout(20)
+        page.click("#views >> text=Ids")
+        frame = loop.wait(0, 0)[1]
+        y, x = np.argwhere(demo_frame(round(24 * frame.segmentation.time) % 96).truth == 6).mean(0)
+        box = page.locator("#picture").bounding_box()
+        at = {"x": x / 320 * box["width"], "y": y / 240 * box["height"]}
+        page.click("#picture", position=at)
+        page.wait_for_timeout(700)
+        page.screenshot(path=path, type="jpeg", quality=88)
+        browser.close()
+    print(f"{path.name}: {_kilobytes(path)} kB")
+
+
 def _kilobytes(path: Path) -> int:
     return path.stat().st_size // 1000
 
@@ -78,3 +113,4 @@ if __name__ == "__main__":
     draw_video()
     draw_segmentation()
     draw_modes()
+    draw_preview()

@@ -1,0 +1,236 @@
+"""Measure the live preview: from a camera's frame to the browser's screen, and what viewers cost.
+
+    glass     milliseconds from a frame's birth until Chromium shows it; the time of birth is
+              painted into the frame's corner and read back from the page's canvas
+    viewers   frames a second, and CPU milliseconds a frame of the preview's process, without
+              viewers and with some, taking turns; the viewers live in a process of their own
+
+The camera is not there: it repeats the frames of a clip at the given rate. Prints tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import multiprocessing
+import os
+import shutil
+import socket
+import statistics
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.errors import AaamsError
+from aaams_stream.live import LiveLoop
+from aaams_stream.model import Frame
+from aaams_stream.params import Params
+from aaams_stream.preview.desk import Desk
+from aaams_stream.preview.server import PreviewServer
+from aaams_stream.source import open_source
+
+CELL, BITS = 8, 24  # the stamp: a row of black and white squares, milliseconds modulo 2**24
+SETTLE = 6.0  # seconds until kernels are loaded and the governor has found its place
+LOADED = 90  # frames of the clip that are kept
+
+# Notes when each stamp is first on the canvas; runs with the page's own painting.
+READ_STAMPS = """([cell, bits]) => {
+    const pen = document.getElementById('video').getContext('2d');
+    window.seen = [];
+    let last = -1;
+    const look = () => {
+        const row = pen.getImageData(0, cell / 2, cell * bits, 1).data;
+        let stamp = 0;
+        for (let bit = 0; bit < bits; bit++)
+            if (row[4 * (bit * cell + cell / 2)] > 127) stamp += 2 ** bit;
+        if (stamp !== last) window.seen.push([stamp, Date.now() % 2 ** bits]);
+        last = stamp;
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
+
+
+class StampedCamera:
+    """A live source: the frames of a clip at a steady rate, each with its time of birth."""
+
+    description = spec = "stamped camera"
+    live, ended = True, "complete"
+
+    def __init__(self, frames: list[NDArray[np.uint8]], rate: int) -> None:
+        self.height, self.width = frames[0].shape[:2]
+        self.rate, self.time_base = Fraction(rate), Fraction(1, rate)
+        self._frames = frames
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[Frame]:
+        begun = time.monotonic()
+        index = 0
+        # there and back again, so that nothing jumps
+        order = [*range(len(self._frames)), *range(len(self._frames) - 2, 0, -1)]
+        while not self._stopped:
+            time.sleep(max(0.0, begun + index / float(self.rate) - time.monotonic()))
+            rgb = self._frames[order[index % len(order)]].copy()
+            stamp = round(1000 * time.time()) % (1 << BITS)
+            for bit in range(BITS):
+                rgb[:CELL, CELL * bit : CELL * (bit + 1)] = 255 * (stamp >> bit & 1)
+            yield Frame(index, index / self.rate, rgb)
+            index += 1
+
+    def stop(self) -> None:
+        """End the iteration."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; 2 if there is nothing to measure."""
+    parser = argparse.ArgumentParser(description="Measure the live preview.")
+    parser.add_argument("clip", help="a video; `demo` works everywhere")
+    parser.add_argument("--size", default="640x480", metavar="WxH")
+    parser.add_argument("--rate", type=int, default=30, help="of the camera")
+    parser.add_argument("--config", default="realtime")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each turn")
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--viewers", type=int, default=5)
+    args = parser.parse_args(argv)
+    width, height = map(int, args.size.split("x"))
+    try:
+        with open_source(args.clip, size=(width, height)) as source:
+            frames = [frame.rgb for frame, _ in zip(source, range(LOADED), strict=False)]
+        params = Params.load(args.config)
+    except AaamsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if browser is None:
+        print("no Chromium found: glass to glass is not measured", file=sys.stderr)
+    else:
+        with preview(frames, args.rate, params) as (loop, server):
+            glass(loop, server, browser, args.seconds)
+    with preview(frames, args.rate, params) as (loop, server):
+        viewers(loop, server, args.viewers, args.seconds, args.turns)
+    return 0
+
+
+@contextlib.contextmanager
+def preview(
+    frames: list[NDArray[np.uint8]], rate: int, params: Params
+) -> Iterator[tuple[LiveLoop, PreviewServer]]:
+    """Run a preview of the stamped camera, settled."""
+    loop = LiveLoop(StampedCamera(frames, rate), params)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(loop)
+        server = stack.enter_context(PreviewServer(loop, Desk(loop, Path(folder))))
+        while loop.status.phase == "starting":
+            time.sleep(0.1)
+        time.sleep(SETTLE)
+        yield loop, server
+
+
+def glass(loop: LiveLoop, server: PreviewServer, browser: str, seconds: float) -> None:
+    """Print how long frames take to the canvas of a real browser."""
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--disable-gpu", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser, args=flags)
+        page = chromium.new_page(viewport={"width": 1200, "height": 800})
+        page.goto(server.url)
+        page.wait_for_selector("#curtain", state="hidden", timeout=60_000)
+        page.evaluate(READ_STAMPS, [CELL, BITS])
+        page.wait_for_timeout(1000 * SETTLE)
+        page.evaluate("window.seen.length = 0")
+        page.wait_for_timeout(1000 * seconds)
+        seen = page.evaluate("window.seen")
+        chromium.close()
+    took = np.array([(now - born) % (1 << BITS) for born, now in seen[1:]])
+    shown, status = len(took) / seconds, loop.status
+    p50, p95 = np.percentile(took, [50, 95])
+    print(
+        f"glass to glass: median {p50:.0f} ms, p95 {p95:.0f} ms, {shown:.1f} frames a second in "
+        f"the browser; pipeline {status.fps:.1f} fps, {1000 * status.latency:.0f} ms, "
+        f"{status.quality}"
+    )
+
+
+def viewers(loop: LiveLoop, server: PreviewServer, count: int, seconds: float, turns: int) -> None:
+    """Print what viewers cost the pipeline."""
+    counts = (0, 1, count)
+    rates: dict[int, list[float]] = {n: [] for n in counts}
+    costs: dict[int, list[float]] = {n: [] for n in counts}
+    spawn = multiprocessing.get_context("spawn")
+    for _ in range(turns):
+        for n in counts:
+            process = spawn.Process(target=watch, args=(server.url, n), daemon=True)
+            process.start()
+            while server.viewers < n:
+                time.sleep(0.05)
+            time.sleep(1.0)
+            first, begun, used = _number(loop), time.monotonic(), time.process_time()
+            time.sleep(seconds)
+            frames = _number(loop) - first
+            rates[n].append(frames / (time.monotonic() - begun))
+            costs[n].append(1000 * (time.process_time() - used) / max(frames, 1))
+            process.terminate()
+            process.join()
+            while server.viewers:
+                time.sleep(0.05)
+    print("viewers  frames/s  CPU ms a frame  (medians)")
+    for n in counts:
+        rate, cost = statistics.median(rates[n]), statistics.median(costs[n])
+        more = cost / statistics.median(costs[0]) - 1
+        print(f"{n:7d}  {rate:8.1f}  {cost:14.1f}  {more:+.1%}")
+    print(f"quality at the end: {loop.status.quality}")
+
+
+def _number(loop: LiveLoop) -> int:
+    shown = loop.wait(0, 0)[1]
+    return shown.number if shown else 0
+
+
+def watch(url: str, count: int) -> None:
+    """Look at the stream so many times at once, each as fast as frames come."""
+    for _ in range(count):
+        threading.Thread(target=_watch_once, args=(url,), daemon=True).start()
+    threading.Event().wait()
+
+
+def _watch_once(url: str) -> None:
+    server = urlsplit(url)
+    connection = socket.create_connection((server.hostname, server.port))
+    key = base64.b64encode(os.urandom(16)).decode()
+    connection.sendall(
+        f"GET /stream HTTP/1.1\r\nHost: {server.netloc}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {key}\r\n\r\n".encode()
+    )
+    stream: Any = connection.makefile("rb")
+    while stream.readline().strip():
+        pass
+    while True:
+        length = stream.read(2)[1]
+        if length == 126:
+            (length,) = struct.unpack("!H", stream.read(2))
+        elif length == 127:
+            (length,) = struct.unpack("!Q", stream.read(8))
+        stream.read(length)
+        connection.sendall(b"\x81\x80\0\0\0\0")  # an empty message, masked with zeros
+
+
+if __name__ == "__main__":
+    sys.exit(main())
