@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from aaams_stream import __version__
 from aaams_stream.errors import AaamsError
 
-ROOMS = ("image", "video", "evaluate", "preview")
+ROOMS = ("image", "video", "evaluate", "export", "preview")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

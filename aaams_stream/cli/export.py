@@ -1,0 +1,94 @@
+"""Command `export`: a volume in the formats of others."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+from aaams_stream.cli import options
+from aaams_stream.cli.video import Meter
+
+FORMATS = ("parquet", "csv", "coco", "davis-png", "png16", "mot", "rrd")
+
+
+def add_commands(commands: Any) -> None:
+    """Add `export` to the parser."""
+    export = commands.add_parser(
+        "export",
+        help="write a volume in a format others read",
+        description="Write a volume as tables (parquet, csv: a folder with segments, adjacency, "
+        "events and tracks), as masks (coco: YouTube-VIS run lengths in one JSON file; davis-png, "
+        "png16: a folder with a PNG per frame), as boxes (mot: one text file), or for Rerun (rrd).",
+    )
+    export.add_argument("volume", metavar="OUT.zarr")
+    export.add_argument("--to", metavar="FORMAT", required=True, help=", ".join(FORMATS))
+    export.add_argument("-o", "--output", metavar="PATH", required=True)
+    what = export.add_argument_group("what is exported")
+    what.add_argument(
+        "--min-area", metavar="N", type=int, default=0, help="pixels of a segment in a frame"
+    )
+    what.add_argument("--max-area", metavar="N", type=int)
+    what.add_argument(
+        "--min-life", metavar="N", type=int, default=0, help="frames an identity is seen in"
+    )
+    what.add_argument(
+        "--start",
+        metavar="TIME",
+        type=options.seconds,
+        help="seconds or [hh:]mm:ss from the first frame",
+    )
+    what.add_argument(
+        "--duration", metavar="TIME", type=options.seconds, help="length of the stretch"
+    )
+    what.add_argument(
+        "--partial", action="store_true", help="take what is there of an incomplete volume"
+    )
+    export.add_argument("--overwrite", action="store_true", help="replace an existing export")
+    options.add_reporting(export)
+    export.set_defaults(run=run_export)
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Export a volume."""
+    from aaams_stream.export import Selection, export_volume
+    from aaams_stream.store import open_volume
+
+    selection = Selection(
+        min_area=args.min_area,
+        max_area=args.max_area,
+        min_life=args.min_life,
+        start=None if args.start is None else float(args.start),
+        duration=None if args.duration is None else float(args.duration),
+    )
+    meter = Meter(args.quiet)
+    begun = time.monotonic()
+    try:
+        frames = export_volume(
+            open_volume(args.volume),
+            args.to,
+            args.output,
+            selection,
+            partial=args.partial,
+            overwrite=args.overwrite,
+            progress=meter.count,
+        )
+    finally:
+        meter.close()
+    took = time.monotonic() - begun
+    if args.json:
+        print(json.dumps({"output": args.output, "frames": frames, "seconds": took}))
+    elif not args.quiet:
+        print(f"{args.output}: {frames} frames as {args.to} in {took:.1f} s")
+    return 0
+
+
+def warm_kernels() -> None:
+    """Encode the mask of next to nothing."""
+    import numpy as np
+
+    from aaams_stream.kernels import rle
+
+    labels, boxes = np.zeros((1, 1), np.int32), np.array([[0, 0, 1, 1]], np.int32)
+    rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), np.zeros(2, np.int64))

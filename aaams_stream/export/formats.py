@@ -1,0 +1,142 @@
+"""Every format by its name, and what all of them have in common."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aaams_stream.errors import ConfigError, SinkError
+from aaams_stream.export import masks, recording, tables
+from aaams_stream.export.selection import Chosen, Selection
+
+_OURS = re.compile(r"(\d{5,}\.png|ids\.csv|(segments|adjacency|events|tracks)\.(csv|parquet))")
+Write = Callable[[Chosen, Path, Callable[[], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One way to export."""
+
+    write: Write
+    suffix: str | None  # of the one file it writes; None: a folder of files
+
+
+def _write_tables(chosen: Chosen, folder: Path, step: Callable[[], None], *, suffix: str) -> None:
+    for name in tables.TABLES:
+        _write_table(chosen, folder / f"{name}{suffix}", name)
+    for _ in chosen:
+        step()
+
+
+def _write_table(chosen: Chosen, path: Path, name: str) -> None:
+    write = tables.write_parquet if path.suffix == ".parquet" else tables.write_csv
+    write(chosen.rows(name), path)
+
+
+def _write_mot(chosen: Chosen, path: Path, step: Callable[[], None]) -> None:
+    """Write boxes as the MOT challenge has them: frame and corner count from 1."""
+    with path.open("w", encoding="ascii") as file:
+        for index, t in enumerate(chosen, start=1):
+            rows = chosen.segments(t)
+            for name, (x0, y0, x1, y1) in zip(rows["id"], rows["bbox"].tolist(), strict=True):
+                box = f"{x0 + 1},{y0 + 1},{x1 - x0},{y1 - y0}"
+                file.write(f"{index},{name},{box},1,-1,-1,-1\n")
+            step()
+
+
+FORMATS = {
+    "parquet": Format(partial(_write_tables, suffix=".parquet"), None),
+    "csv": Format(partial(_write_tables, suffix=".csv"), None),
+    "coco": Format(masks.write_coco, ".json"),
+    "davis-png": Format(masks.write_davis, None),
+    "png16": Format(masks.write_png16, None),
+    "mot": Format(_write_mot, ".txt"),
+    "rrd": Format(recording.write_rrd, ".rrd"),
+}
+
+
+def export_volume(
+    volume: Any,
+    to: str,
+    output: str | Path,
+    selection: Selection | None = None,
+    *,
+    partial: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Export a volume in one of FORMATS; return the number of frames.
+
+    output: a folder or a file, as the format has it; it appears whole or not at all. partial:
+    export what is there of a volume that is not complete. progress: called with frames done and
+    all.
+    """
+    if to not in FORMATS:
+        raise ConfigError(f"{to!r} is no format; expected one of {', '.join(FORMATS)}")
+    if not volume.frame_count:
+        raise SinkError(f"{volume.path}: holds no frames yet, so there is nothing to export")
+    if not volume.complete and not partial:
+        raise SinkError(
+            f"{volume.path}: is not complete ({volume.frame_count} frames so far); finish it with "
+            "segment --resume, or export what is there with --partial"
+        )
+    path = Path(output)
+    _check_target(path, FORMATS[to], overwrite)
+    chosen = Chosen(volume, selection or Selection())
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, len(chosen.frames))
+
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if FORMATS[to].suffix is None:
+            draft.mkdir(parents=True)
+        FORMATS[to].write(chosen, draft, step)
+        if path.is_dir():
+            shutil.rmtree(path)
+        draft.replace(path)
+    except OSError as error:
+        if isinstance(error, SinkError):
+            raise
+        raise SinkError(f"{path}: cannot be written ({error.strerror or error})") from error
+    finally:
+        _remove(draft)
+    return len(chosen.frames)
+
+
+def _check_target(path: Path, form: Format, overwrite: bool) -> None:
+    """Refuse what is in the way before anything is computed."""
+    if form.suffix is not None and path.is_dir():
+        raise SinkError(f"{path}: is a folder, expected the name of a file ({form.suffix})")
+    if form.suffix is None and path.exists() and not path.is_dir():
+        raise SinkError(f"{path}: is a file, expected the name of a folder")
+    if form.suffix is not None and path.suffix != form.suffix:
+        raise ConfigError(f"{path}: the output must end in {form.suffix}")
+    there = any(path.iterdir()) if path.is_dir() else path.exists()
+    if there and not overwrite:
+        raise SinkError(f"{path}: exists; --overwrite replaces it")
+    if path.is_dir():
+        strange = [entry.name for entry in path.iterdir() if not _OURS.fullmatch(entry.name)]
+        if strange:
+            raise SinkError(
+                f"{path}: holds {strange[0]}, which no export wrote; choose another folder"
+            )
+    if not path.absolute().parent.is_dir():
+        raise SinkError(f"{path}: the folder {path.parent} does not exist; create it first")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
