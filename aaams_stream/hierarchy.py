@@ -119,14 +119,9 @@ class RegionGraph:
         labels (h, w): dense from 0. A row of colours is the mean (3) and the inverse of the
         variance plus `floor` (6); the spread is the sum of squared deviations from the mean.
         """
-        pixel = np.empty(len(self.moments), np.int64)
-        regions.densest_pixels(self.leaves, np.ones(self.leaves.shape, np.float32), pixel)
-        row = labels.reshape(-1)[pixel]
+        sums = np.empty((int(labels.max()) + 1, 10))
+        regions.pool_moments(self.moments, self.leaves, labels, sums)
         upper = np.triu_indices(3)
-        weight, mean = self.moments[:, 1:2], self.moments[:, 2:5]
-        squares = self.moments[:, 5:11] + weight * mean[:, upper[0]] * mean[:, upper[1]]
-        sums = np.zeros((int(labels.max()) + 1, 10))
-        np.add.at(sums, row, np.hstack([weight, weight * mean, squares]))
         total = sums[:, 0].copy()
         sums /= sums[:, :1]
         mean = sums[:, 1:4]

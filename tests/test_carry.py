@@ -385,6 +385,26 @@ def test_leaves_know_the_majority_they_came_from(leaves, seed):
                 assert 2 * (values == value).sum() <= values.size or found == value
 
 
+@given(label_maps(0, 2), st.integers(0, 2**31))
+def test_votes_cast_in_runs_count_as_if_cast_one_by_one(leaves, seed):
+    rng = np.random.default_rng(seed)
+    prior = np.sort(rng.integers(-1, 3, leaves.shape), axis=1).astype(np.int32)
+    labels = np.where(rng.random(leaves.shape) < 0.7, prior, -2).astype(np.int32)
+    expected = []
+    for votes in (labels, prior):
+        leader, lead = [-1] * 3, [0] * 3
+        for leaf, vote in zip(leaves.ravel().tolist(), votes.ravel().tolist(), strict=True):
+            if votes is labels and vote < 0:
+                continue
+            if lead[leaf] == 0:
+                leader[leaf] = vote
+            lead[leaf] += 1 if leader[leaf] == vote else -1
+        expected.append(leader)
+    old, home = np.empty((2, 3), np.int32)
+    carry.survey_leaves(leaves, labels, prior, old, home)
+    assert [old.tolist(), home.tolist()] == expected
+
+
 @given(label_maps(0, 6), st.integers(0, 2**31))
 def test_overlaps_are_counted_pair_by_pair_in_raster_order(pieces, seed):
     rng = np.random.default_rng(seed)

@@ -255,6 +255,18 @@ def number_clusters(labels, flow, owner, ripe, area, motion):
     return new[:n].copy()
 
 
+@njit(cache=True, error_model="numpy", inline="always")
+def cast_votes(r, name, votes, leader, lead):
+    """Cast so many equal votes in election r (Boyer and Moore's, as if one by one)."""
+    if leader[r] == name:
+        lead[r] += votes
+    elif votes <= lead[r]:
+        lead[r] -= votes
+    else:
+        leader[r] = name
+        lead[r] = votes - lead[r]
+
+
 @njit(cache=True, error_model="numpy")
 def survey_leaves(leaves, labels, prior, old, home):
     """Tell of each connected region whether it holds carried pixels, and where it came from.
@@ -267,28 +279,20 @@ def survey_leaves(leaves, labels, prior, old, home):
     k = old.size
     old[:] = -1
     home[:] = -1
-    lead_old = np.zeros(k, np.int32)
-    lead_home = np.zeros(k, np.int32)
+    lead_old = np.zeros(k, np.int64)
+    lead_home = np.zeros(k, np.int64)
     for y in range(h):
-        for x in range(w):
+        x = 0
+        while x < w:
             r = leaves[y, x]
             label = labels[y, x]
+            came = prior[y, x]
+            start = x
+            while x < w and leaves[y, x] == r and labels[y, x] == label and prior[y, x] == came:
+                x += 1
             if label >= 0:
-                if lead_old[r] == 0:
-                    old[r] = label
-                    lead_old[r] = 1
-                elif old[r] == label:
-                    lead_old[r] += 1
-                else:
-                    lead_old[r] -= 1
-            label = prior[y, x]
-            if lead_home[r] == 0:
-                home[r] = label
-                lead_home[r] = 1
-            elif home[r] == label:
-                lead_home[r] += 1
-            else:
-                lead_home[r] -= 1
+                cast_votes(r, label, x - start, old, lead_old)
+            cast_votes(r, came, x - start, home, lead_home)
 
 
 @njit(cache=True, error_model="numpy")

@@ -73,33 +73,60 @@ def label_components(owner, labels):
 def measure_regions(planes, density, labels, moments):
     """Sum density-weighted colour moments of each region into moments (k, 11) float64, zeroed.
 
-    One pass: deviations are taken from a region's first pixel, close enough to its mean for
-    float64, and moved to the mean at the end.
+    One pass, run by run: deviations are taken from a region's first pixel, close enough to its
+    mean for float64, and moved to the mean at the end.
     """
     h, w = labels.shape
     start = np.empty((moments.shape[0], 3), np.float64)
     for y in range(h):
-        for x in range(w):
+        x = 0
+        while x < w:
             r = labels[y, x]
             m = moments[r]
             if m[0] == 0.0:
                 for k in range(3):
                     start[r, k] = planes[k, y, x]
-            rho = np.float64(density[y, x])
-            dl = planes[0, y, x] - start[r, 0]
-            da = planes[1, y, x] - start[r, 1]
-            db = planes[2, y, x] - start[r, 2]
-            m[0] += 1.0
-            m[1] += rho
-            m[2] += rho * dl
-            m[3] += rho * da
-            m[4] += rho * db
-            m[5] += rho * dl * dl
-            m[6] += rho * dl * da
-            m[7] += rho * dl * db
-            m[8] += rho * da * da
-            m[9] += rho * da * db
-            m[10] += rho * db * db
+            begin = x
+            l0 = start[r, 0]
+            a0 = start[r, 1]
+            b0 = start[r, 2]
+            weight = np.float64(0.0)
+            sl = np.float64(0.0)
+            sa = np.float64(0.0)
+            sb = np.float64(0.0)
+            ll = np.float64(0.0)
+            la = np.float64(0.0)
+            lb = np.float64(0.0)
+            aa = np.float64(0.0)
+            ab = np.float64(0.0)
+            bb = np.float64(0.0)
+            while x < w and labels[y, x] == r:
+                rho = np.float64(density[y, x])
+                dl = planes[0, y, x] - l0
+                da = planes[1, y, x] - a0
+                db = planes[2, y, x] - b0
+                weight += rho
+                sl += rho * dl
+                sa += rho * da
+                sb += rho * db
+                ll += rho * dl * dl
+                la += rho * dl * da
+                lb += rho * dl * db
+                aa += rho * da * da
+                ab += rho * da * db
+                bb += rho * db * db
+                x += 1
+            m[0] += x - begin
+            m[1] += weight
+            m[2] += sl
+            m[3] += sa
+            m[4] += sb
+            m[5] += ll
+            m[6] += la
+            m[7] += lb
+            m[8] += aa
+            m[9] += ab
+            m[10] += bb
     for r in range(moments.shape[0]):
         m = moments[r]
         dl = m[2] / m[1]
@@ -132,6 +159,7 @@ def find_edges(strength, labels, capacity):
     length = np.zeros(capacity // 2, np.float64)
     contrast = np.zeros(capacity // 2, np.float64)
     n = 0
+    e = np.int32(0)
     for y in range(h):
         for x in range(w):
             a = labels[y, x]
@@ -145,17 +173,18 @@ def find_edges(strength, labels, capacity):
                     continue
                 low = min(a, b)
                 high = max(a, b)
-                slot = (np.int64(low) * 73856093 ^ np.int64(high) * 19349663) & mask
-                while slots[slot] >= 0 and (
-                    first[slots[slot]] != low or second[slots[slot]] != high
-                ):
-                    slot = (slot + 1) & mask
-                if slots[slot] < 0:
-                    slots[slot] = n
-                    first[n] = low
-                    second[n] = high
-                    n += 1
-                e = slots[slot]
+                if n == 0 or first[e] != low or second[e] != high:  # not the contact just met
+                    slot = (np.int64(low) * 73856093 ^ np.int64(high) * 19349663) & mask
+                    while slots[slot] >= 0 and (
+                        first[slots[slot]] != low or second[slots[slot]] != high
+                    ):
+                        slot = (slot + 1) & mask
+                    if slots[slot] < 0:
+                        slots[slot] = n
+                        first[n] = low
+                        second[n] = high
+                        n += 1
+                    e = slots[slot]
                 length[e] += 1.0
                 contrast[e] += 0.5 * (np.float64(strength[y, x]) + np.float64(strength[v, u]))
     return first[:n].copy(), second[:n].copy(), length[:n].copy(), contrast[:n].copy()
@@ -544,32 +573,65 @@ def merge_regions(
 def cut_tree(survivor, absorbed, merges, leaves, labels):
     """Apply the first `merges` merges to the leaf map; number regions in raster order.
 
-    leaves (h, w) int32; writes labels (h, w) uint32; returns how many regions there are.
+    leaves (h, w) int32, numbered in raster order; writes labels (h, w) uint32; returns how many
+    regions there are.
     """
     h, w = leaves.shape
     regions = leaves.max() + 1
     parent = np.arange(regions).astype(np.int32)
     for i in range(merges):
         parent[absorbed[i]] = survivor[i]
+    # leaves are numbered in raster order, so the first leaf of a region tells where it begins
     number = np.full(regions, -1, np.int64)
+    of_leaf = np.empty(regions, labels.dtype)
     n = 0
+    for leaf in range(regions):
+        r = root_of(parent, np.int32(leaf))
+        if number[r] < 0:
+            number[r] = n
+            n += 1
+        of_leaf[leaf] = number[r]
     for y in range(h):
         for x in range(w):
-            r = root_of(parent, leaves[y, x])
-            if number[r] < 0:
-                number[r] = n
-                n += 1
-            labels[y, x] = number[r]
+            labels[y, x] = of_leaf[leaves[y, x]]
     return n
+
+
+@njit(cache=True, error_model="numpy")
+def pool_moments(moments, leaves, labels, sums):
+    """Sum the moments of leaves over the segments that hold them, as raw sums.
+
+    moments (k, 11); leaves (h, w), numbered in raster order; labels (h, w): a coarser partition.
+    Writes sums (m, 10): weight, weighted colour (3) and products of colour (6).
+    """
+    h, w = leaves.shape
+    sums[:] = 0.0
+    leaf = 0
+    for y in range(h):
+        for x in range(w):
+            if leaves[y, x] != leaf:
+                continue
+            m = moments[leaf]
+            leaf += 1
+            s = sums[labels[y, x]]
+            s[0] += m[1]
+            k = 4
+            for i in range(3):
+                s[1 + i] += m[1] * m[2 + i]
+                for j in range(i, 3):
+                    s[k] += m[1 + k] + m[1] * m[2 + i] * m[2 + j]
+                    k += 1
 
 
 @njit(cache=True, error_model="numpy")
 def densest_pixels(labels, density, best):
     """Write the flat index of each region's densest pixel to best (k,) int64, ties to the first."""
     best[:] = -1
+    top = np.empty(best.size, np.float32)
     dens = density.reshape(density.size)
     flat = labels.reshape(labels.size)
     for p in range(flat.size):
         r = flat[p]
-        if best[r] < 0 or dens[p] > dens[best[r]]:
+        if best[r] < 0 or dens[p] > top[r]:
             best[r] = p
+            top[r] = dens[p]
