@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from cameras import fake_camera
 from clips import moving_frames, write_clip
 
 from aaams_stream.errors import SourceError
-from aaams_stream.live import LADDER, LiveLoop
+from aaams_stream.live import LADDER, LiveLoop, Memory
 from aaams_stream.live.enlarge import enlarged
 from aaams_stream.model import EventKind, Frame
 from aaams_stream.params import Params
@@ -251,6 +252,17 @@ def test_the_memory_tells_the_history_of_a_segment():
     assert times == sorted(times)
     assert len(times) > 5
     assert oldest["events"][0]["what"] == "born"
+
+
+def test_the_memory_holds_no_pictures():
+    memory = Memory()
+    result = Segmenter(PARAMS).step(moving_frames(1)[0])
+    ids = weakref.ref(result.ids)
+    memory.add(result)
+    track = int(result.segments["id"][0])
+    del result
+    assert ids() is None
+    assert memory.about(track)["id"] == track
 
 
 def test_a_loop_under_load_works_at_a_smaller_size_and_shows_the_full_one():

@@ -73,6 +73,9 @@ class LiveLoop:
     ended, for ever; times go on growing. fps: at most so many frames are taken a second, and
     quality gives way until as many are segmented (None: the source's rate; 0: take all, never
     give way).
+
+    The compute thread calls compiled, parallel loops, which must not run twice at a time: while
+    the loop runs, do not segment anything on another thread.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,27 @@ _TOLD = {
 }
 
 
+class _Tables(NamedTuple):
+    """What is kept of a frame: no picture, which would fill the memory."""
+
+    time: float
+    pixels: int
+    segments: NDArray[Any]
+    events: NDArray[Any]
+
+
 class Memory:
     """Keeps the tables of the last frames; asked by one thread while another one adds."""
 
     def __init__(self, frames: int = _FRAMES) -> None:
-        self._frames: deque[FrameSegmentation] = deque(maxlen=frames)
+        self._frames: deque[_Tables] = deque(maxlen=frames)
         self._lock = threading.Lock()
 
-    def add(self, segmentation: FrameSegmentation) -> None:
+    def add(self, result: FrameSegmentation) -> None:
         """Remember the tables of one more frame."""
+        tables = _Tables(result.time or 0.0, result.ids.size, result.segments, result.events)
         with self._lock:
-            self._frames.append(segmentation)
+            self._frames.append(tables)
 
     def about(self, track: int) -> dict[str, Any] | None:
         """Return what is known of an id, ready for JSON; None if it was not seen of late.
@@ -50,7 +60,7 @@ class Memory:
         last, row = seen[-1]
         step = -(-len(seen) // _MOST_POINTS)
         history = [
-            [frame.time or 0.0, *map(float, at["centroid"]), int(at["area"])]
+            [frame.time, *map(float, at["centroid"]), int(at["area"])]
             for frame, at in reversed(seen[::-1][::step])
         ]
         return {
@@ -58,7 +68,7 @@ class Memory:
             "alive": last is frames[-1],
             "age": int(row["age"]),
             "area": int(row["area"]),
-            "share": float(row["area"]) / last.ids.size,
+            "share": float(row["area"]) / last.pixels,
             "parent": int(row["parent"]),
             "lab": [round(float(value), 1) for value in row["colour"]],
             "place": [round(float(value), 1) for value in row["centroid"]],
@@ -66,15 +76,10 @@ class Memory:
             "bbox": row["bbox"].tolist(),
             "history": history,
             "events": [
-                {
-                    "time": frame.time,
-                    "what": _TOLD[EventKind(event["kind"])].format_map(
-                        {"other": int(event["other"])}
-                    ),
-                }
+                {"time": frame.time, "what": told.format(other=int(event["other"]))}
                 for frame in frames
-                for event in frame.events
-                if event["id"] == track and event["kind"] in _TOLD
+                for event in frame.events[frame.events["id"] == track]
+                if (told := _TOLD.get(EventKind(event["kind"])))
             ],
         }
 
