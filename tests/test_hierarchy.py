@@ -12,8 +12,8 @@ import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aaams_stream import Params, segment_image
-from aaams_stream.hierarchy import MergeTree
+from aaams_stream import Params, features, segment_image
+from aaams_stream.hierarchy import MergeTree, connect_regions
 
 
 @functools.cache
@@ -133,3 +133,20 @@ def test_one_colour_has_a_tree_without_merges():
     assert tree.finest == 1
     assert tree.level.size == 0
     assert tree.cut(segments=5).max() == 0
+
+
+def test_the_colours_of_a_coarser_partition_are_those_of_its_pixels():
+    rgb = grids.blurred_noise(24, 30, contrast=30)
+    planes = features.lab_planes(rgb)
+    owner = tree_of(0).leaves
+    ones = np.ones(owner.shape, np.float32)
+    graph = connect_regions(owner, planes, ones, features.edge_strength(planes, 30))
+    labels = tree_of(0).cut(segments=7).astype(np.int32)
+    colours, spread = graph.colours(labels, 2.0)
+    for label in range(7):
+        pixels = planes[:, :, :30][:, labels == label].astype(np.float64)
+        variance = np.cov(pixels, bias=True)
+        np.testing.assert_allclose(colours[label, :3], pixels.mean(axis=1), rtol=1e-5)
+        inverse = np.linalg.inv(variance + 2.0 * np.eye(3))[np.triu_indices(3)]
+        np.testing.assert_allclose(colours[label, 3:], inverse, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(spread[label], pixels.shape[1] * np.trace(variance), rtol=1e-6)

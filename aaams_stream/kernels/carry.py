@@ -89,11 +89,12 @@ def carry_labels(
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums):
+def poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, enough, names, sums):
     """Sum the kernel weights of the pixels around (y, x) for each label next to it.
 
     Weights are exp(-32·scale·|Δcolour|²) within `reach` pixels; the carried label of the pixel
-    has a head start of `stay`. Writes names and sums (5,); returns how many labels there are.
+    has a head start of `stay`. Where there is one label only, the sum may end once it is `enough`.
+    Writes names and sums (5,); returns how many labels there are.
     """
     h, w = labels.shape
     n = 0
@@ -111,31 +112,34 @@ def poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, name
         if not known:
             names[n] = labels[v, u]
             n += 1
-    if n == 0:
-        return n
     own_l = planes[0, y, x]
     own_a = planes[1, y, x]
     own_b = planes[2, y, x]
+    top = np.uintp(max(y - reach, 0))  # unsigned: an index that cannot be negative is cheaper
+    end = np.uintp(min(y + reach + 1, h))
+    left = np.uintp(max(x - reach, 0))
+    right = np.uintp(min(x + reach + 1, w))
     for k in range(n):
-        sums[k] = stay if names[k] == prior[y, x] else np.float32(0.0)
-    for v in range(max(y - reach, 0), min(y + reach + 1, h)):
-        for u in range(max(x - reach, 0), min(x + reach + 1, w)):
-            name = labels[v, u]
-            if name < 0 or (v == y and u == x):
-                continue
-            for k in range(n):
-                if names[k] == name:
-                    dl = planes[0, v, u] - own_l
-                    da = planes[1, v, u] - own_a
-                    db = planes[2, v, u] - own_b
-                    s = (dl * dl + da * da + db * db) * colour_scale
-                    s = min(s, np.float32(1.0))
-                    p = np.float32(1.0) - s + np.float32(0.5) * s * s
-                    p = p * p
-                    p = p * p
-                    p = p * p
-                    p = p * p
-                    sums[k] += p * p
+        name = names[k]
+        total = stay if name == prior[y, x] else np.float32(0.0)
+        for v in range(top, end):
+            if n == 1 and total >= enough:
+                break
+            for u in range(left, right):
+                if labels[v, u] != name or (v == np.uintp(y) and u == np.uintp(x)):
+                    continue
+                dl = planes[0, v, u] - own_l
+                da = planes[1, v, u] - own_a
+                db = planes[2, v, u] - own_b
+                s = (dl * dl + da * da + db * db) * colour_scale
+                s = min(s, np.float32(1.0))
+                p = np.float32(1.0) - s + np.float32(0.5) * s * s
+                p = p * p
+                p = p * p
+                p = p * p
+                p = p * p
+                total += p * p
+        sums[k] = total
     return n
 
 
@@ -159,7 +163,19 @@ def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
                 and labels[y, min(x + 1, w - 1)] == own
             ):
                 continue
-            n = poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums)
+            n = poll_neighbours(
+                y,
+                x,
+                labels,
+                prior,
+                planes,
+                colour_scale,
+                reach,
+                stay,
+                np.float32(0.0),  # without a rival the pixel stays
+                names,
+                sums,
+            )
             best = 0
             for k in range(1, n):
                 if sums[k] > sums[best]:
@@ -203,7 +219,9 @@ def join_neighbours(pixels, labels, prior, planes, colour_scale, reach, stay, en
             joined[i] = -1
             if labels[y, x] >= 0 or not ask[y, x]:
                 continue
-            n = poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, names, sums)
+            n = poll_neighbours(
+                y, x, labels, prior, planes, colour_scale, reach, stay, enough, names, sums
+            )
             most = np.float32(0.0)
             for k in range(n):
                 if sums[k] >= enough and sums[k] > most:
