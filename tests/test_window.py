@@ -175,6 +175,20 @@ def test_a_cluster_without_weight_stays_put():
     np.testing.assert_array_equal(out, 0)
 
 
+@pytest.mark.parametrize("distance", range(20, 60, 2))
+def test_a_cluster_with_hardly_any_weight_moves_by_a_finite_step(distance):
+    field, points = grids.make_field(H, W)
+    row = grids.precision_row(grids.BASE)
+    owner = np.zeros((H, W), np.int32)
+    centre = points[100].astype(np.float32) + np.float32([distance, 0, 0, 0, 0])
+    both = np.empty(5, np.float32), np.empty(5, np.float32)
+    window.full_step(field.planes, owner, row[None], centre, row, both[0])
+    window.own_step(field.planes, centre, row, both[1])
+    for step in both:
+        assert np.isfinite(step).all()
+        assert np.abs(step).max() < 200
+
+
 def test_density_is_that_of_the_nearest_pixel():
     field, points = grids.make_field(H, W)
     _, density = first_shift(field.planes, W)

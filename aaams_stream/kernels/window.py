@@ -22,6 +22,7 @@ from numba import njit, prange
 _BLOCK = 512  # pixels per accumulator block: a constant, so that the compiler sees no aliasing
 _LANES = 16  # pixels per chunk of a window row: two vectors, no remainder
 _CUTOFF_SQ = np.float32(4.0)  # windows end at 2σ in space
+_LEAST_WEIGHT = np.float32(1e-30)  # a sum of weights below this is none: its inverse must be finite
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
@@ -257,7 +258,7 @@ def own_step(planes, u, p, out):
                 sx += weight * dx
         total += row
         sy += row * dy
-    inv = np.float32(1.0) / total if total > np.float32(0.0) else np.float32(0.0)
+    inv = np.float32(1.0) / total if total > _LEAST_WEIGHT else np.float32(0.0)
     out[0] = sl * inv
     out[1] = sa * inv
     out[2] = sb * inv
@@ -313,7 +314,8 @@ def full_step(planes, owner, precision, u, p, out):
     """Mean shift under the neighbours' bandwidths (Eq. 2b): Σ_g of each pixel's own cluster.
 
     The window is that of the cluster at `u` with precision `p`. Runs of pixels of one cluster
-    share its bandwidth, so the inner loop has constants and vectorises. Writes the shift to out.
+    share its bandwidth, so the inner loop has constants and vectorises. Writes the shift to out, 0
+    where nothing carries weight.
     """
     h, w = owner.shape
     scale = np.float32(1.0 / 64.0)
@@ -336,6 +338,7 @@ def full_step(planes, owner, precision, u, p, out):
     a6 = np.float32(0.0)
     a7 = np.float32(0.0)
     a8 = np.float32(0.0)
+    total = np.float32(0.0)
     b0 = np.float32(0.0)
     b1 = np.float32(0.0)
     b2 = np.float32(0.0)
@@ -395,6 +398,7 @@ def full_step(planes, owner, precision, u, p, out):
             sb *= c
             sx *= c
             sy = row * dy
+            total += row
             a0 += row * p0
             a1 += row * p1
             a2 += row * p2
@@ -410,20 +414,29 @@ def full_step(planes, owner, precision, u, p, out):
             b3 += g0 * sx + g1 * sy
             b4 += g1 * sx + g2 * sy
             x0 = end
-    c0 = a3 * a5 - a4 * a4
-    c1 = a2 * a4 - a1 * a5
-    c2 = a1 * a4 - a2 * a3
-    det = a0 * c0 + a1 * c1 + a2 * c2
-    det_space = a6 * a8 - a7 * a7
-    if det > np.float32(0.0) and det_space > np.float32(0.0):
-        inv = np.float32(1.0) / det
+    if total > _LEAST_WEIGHT:
+        # Mean precisions: determinants of the sums would leave float32 where all weights are small.
+        f = np.float32(1.0) / total
+        a0 *= f
+        a1 *= f
+        a2 *= f
+        a3 *= f
+        a4 *= f
+        a5 *= f
+        a6 *= f
+        a7 *= f
+        a8 *= f
+        c0 = a3 * a5 - a4 * a4
+        c1 = a2 * a4 - a1 * a5
+        c2 = a1 * a4 - a2 * a3
         c3 = a0 * a5 - a2 * a2
         c4 = a1 * a2 - a0 * a4
         c5 = a0 * a3 - a1 * a1
+        inv = f / (a0 * c0 + a1 * c1 + a2 * c2)
         out[0] = (c0 * b0 + c1 * b1 + c2 * b2) * inv
         out[1] = (c1 * b0 + c3 * b1 + c4 * b2) * inv
         out[2] = (c2 * b0 + c4 * b1 + c5 * b2) * inv
-        inv = np.float32(1.0) / det_space
+        inv = f / (a6 * a8 - a7 * a7)
         out[3] = (a8 * b3 - a7 * b4) * inv
         out[4] = (a6 * b4 - a7 * b3) * inv
     else:
