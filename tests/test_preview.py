@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 import pytest
+import skimage.color
 from cameras import fake_camera
 from clips import moving_frames, write_clip
 from viewers import Viewer, ask
@@ -91,10 +92,9 @@ def test_what_is_sent_is_what_was_segmented():
     np.testing.assert_array_equal(seen.ids, shown.segmentation.ids)
     np.testing.assert_allclose(seen.centroids, shown.segmentation.segments["centroid"])
     assert np.abs(seen.rgb.astype(int) - shown.frame.rgb).mean() < 12
-    row = np.argmax(shown.segmentation.segments["area"])
-    inside = shown.segmentation.ids == shown.segmentation.segments["id"][row]
-    mean = shown.frame.rgb[inside].mean(axis=0)
-    assert np.abs(seen.colours[row, :3] - mean).max() < 25  # a mean in L*a*b*, not in RGB
+    means = 255 * skimage.color.lab2rgb(shown.segmentation.segments["colour"])
+    np.testing.assert_allclose(seen.colours[:, :3], means, atol=2)
+    assert (seen.colours[:, 3] == 255).all()
 
 
 def test_a_frame_is_encoded_once_for_all(shared, monkeypatch):
@@ -390,6 +390,7 @@ def test_a_view_is_laid_over_the_picture(shared, view):
 def test_keys_and_clicks_work_the_window(tmp_path):
     with LiveLoop(fake_camera(), PARAMS) as loop:
         panel = Panel(loop, Desk(loop, tmp_path))
+        assert panel.draw(None).shape[1] == 640
         wait_until(lambda: loop.wait(0, 0.1)[1] is not None, 90)
         for key, check in (
             ("v", lambda: panel.view == "colours"),
@@ -408,9 +409,15 @@ def test_keys_and_clicks_work_the_window(tmp_path):
             assert check(), key
         shown = loop.wait(0, 0)[1]
         plain = panel.draw(shown)
-        panel.click(80, 60)
-        assert panel.selected in loop.wait(0, 0)[1].segmentation.ids
-        assert (panel.draw(shown) != plain).any()
+        assert plain.shape[1] == 640  # small pictures are enlarged
+        loop.pause()
+        time.sleep(0.3)
+        panel.click(4 * 80 + 3, 4 * 60 + 3)
+        shown = loop.wait(0, 0)[1]
+        assert panel.selected == shown.segmentation.ids[60, 80]
+        chosen = panel.draw(shown)
+        panel.selected = None
+        assert (chosen[:480] != panel.draw(shown)[:480]).any()
         panel.click(9999, 5)
         assert panel.selected is None
         panel.press("q")

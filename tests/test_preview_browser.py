@@ -108,11 +108,13 @@ def pixels(page, canvas):
 
 
 def hold(page, loop):
-    """Pause, and wait until the page shows the frame that is held."""
+    """Pause; return the frame that is held once the page shows it."""
     page.click("#pause")
     wait_for(page, "document.getElementById('pause').textContent == 'Resume'")
-    time.sleep(0.5)
-    return loop.wait(0, 0)[1]
+    time.sleep(0.3)  # for the frame at hand
+    held = loop.wait(0, 0)[1]
+    wait_for(page, f"document.getElementById('picture').dataset.frame == {held.number}")
+    return held
 
 
 def test_the_page_loads_and_frames_advance(page, site):
@@ -123,9 +125,8 @@ def test_the_page_loads_and_frames_advance(page, site):
     assert first.shape == (240, 320, 4)
     assert first[:, :, :3].std() > 20  # a picture, not a blank
     begun = site[0].wait(0, 0)[1].number
-    wait_for(page, "parseFloat(document.getElementById('fps').textContent) > 0.5")
-    time.sleep(1.0)
-    assert site[0].wait(0, 0)[1].number > begun
+    wait_for(page, f"document.getElementById('picture').dataset.frame > {begun + 5}")
+    assert float(page.inner_text("#fps")) > 0.5
     assert (pixels(page, "video") != first).any()
     assert page.inner_text("#latency").endswith(" ms")
     assert int(page.inner_text("#segments")) > 1
@@ -183,7 +184,7 @@ def test_pause_holds_the_picture_and_step_moves_it_on(page, site):
     np.testing.assert_array_equal(pixels(page, "video"), before)
     assert page.inner_text("#phase") == "paused"
     page.click("#step")
-    page.wait_for_timeout(500)
+    wait_for(page, f"document.getElementById('picture').dataset.frame == {held.number + 1}")
     assert site[0].wait(0, 0)[1].number == held.number + 1
     assert (pixels(page, "video") != before).any()
     page.click("#pause")
@@ -299,8 +300,7 @@ def test_a_killed_viewer_harms_nobody(browser, page, site):
     session.send("Target.closeTarget", {"targetId": target})
     begun = loop.wait(0, 0)[1].number
     wait_for(page, "document.getElementById('viewers').textContent == '1'")
-    page.wait_for_timeout(1000)
-    assert loop.wait(0, 0)[1].number > begun
+    wait_for(page, f"document.getElementById('picture').dataset.frame > {begun + 5}")
     assert loop.status.phase == "running"
     other.close()
 

@@ -54,6 +54,7 @@ async function take(data) {
     videoPen.drawImage(bitmap, 0, 0);
     bitmap.close();
     paint();
+    byId("picture").dataset.frame = status.number;
   }
   showStatus();
 }

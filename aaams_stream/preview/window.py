@@ -23,6 +23,9 @@ KEYS = (
 _PROBE = "import cv2; cv2.namedWindow('probe'); cv2.waitKey(1); cv2.destroyAllWindows()"
 _PROBE_SECONDS = 20
 _WAIT_MS = 15
+_IDS_OPACITY = 0.55  # to begin with: their colours say nothing of the picture's
+_LEAST_WIDTH = 560  # pixels: smaller pictures are enlarged by whole times
+_LINE = 20  # pixels: the height of a line of text
 
 
 def check_display() -> None:
@@ -74,6 +77,7 @@ class Panel:
             self.closed = True
         elif key == "v":
             self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
+            self.opacity = _IDS_OPACITY if self.view == "ids" else 1.0
         elif key in "[]":
             self.opacity = min(1.0, max(0.0, self.opacity + (0.1 if key == "]" else -0.1)))
         elif key in orders:
@@ -85,28 +89,37 @@ class Panel:
                 self.message = f"saved {answer['saved']}" if "saved" in answer else ""
 
     def click(self, x: int, y: int) -> None:
-        """Choose the segment under a pixel."""
+        """Choose the segment under a pixel of the window."""
         shown = self._loop.wait(0, 0)[1]
         if shown is not None:
             h, w = shown.segmentation.ids.shape
+            x, y = x // _zoom(w), y // _zoom(w)
             self.selected = int(shown.segmentation.ids[y, x]) if x < w and y < h else None
 
-    def draw(self, shown: LiveFrame) -> NDArray[np.uint8]:
-        """Return the picture for the window, in RGB."""
-        picture = paint_view(shown, self.view, self.opacity)
-        if self.selected is not None:
+    def draw(self, shown: LiveFrame | None) -> NDArray[np.uint8]:
+        """Return the picture for the window with the figures below it, in RGB."""
+        if shown is None:
+            picture = np.zeros((self._loop.height, self._loop.width, 3), np.uint8)
+        else:
+            picture = paint_view(shown, self.view, self.opacity)
+        if shown is not None and self.selected is not None:
             mask = (shown.segmentation.ids == self.selected).astype(np.uint8)
             outline, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
             cv2.drawContours(picture, outline, -1, (255, 255, 255), 2)
-        for number, line in enumerate(self._lines(self._loop.status)):
-            at = (8, 18 + 18 * number)
-            for colour, thick in (((0, 0, 0), 3), ((255, 255, 255), 1)):
-                cv2.putText(
-                    picture, line, at, cv2.FONT_HERSHEY_SIMPLEX, 0.45, colour, thick, cv2.LINE_AA
-                )
-        return picture
+        zoom = _zoom(picture.shape[1])
+        picture = picture.repeat(zoom, axis=0).repeat(zoom, axis=1)
+        lines = self._lines(self._loop.status)
+        board = np.zeros((_LINE * len(lines) + 8, picture.shape[1], 3), np.uint8)
+        for number, line in enumerate(lines):
+            at = (8, _LINE * (number + 1) - 3)
+            cv2.putText(
+                board, line, at, cv2.FONT_HERSHEY_SIMPLEX, 0.45, (255, 255, 255), 1, cv2.LINE_AA
+            )
+        return np.concatenate([picture, board])
 
     def _lines(self, status: Status) -> list[str]:
+        if status.phase == "starting":
+            return ["getting ready; the first time this compiles for about a minute"]
         lines = [
             f"{status.fps:.1f} fps  {1000 * status.latency:.0f} ms  {status.segments} segments  "
             f"{status.warm:.0%} warm  {status.dropped} dropped"
@@ -122,6 +135,10 @@ class Panel:
         return lines + [text for text in (status.trouble, self.message) if text]
 
 
+def _zoom(width: int) -> int:
+    return -(-_LEAST_WIDTH // width)
+
+
 def run_window(loop: LiveLoop, desk: Desk) -> None:
     """Show the loop until the window is closed; on the main thread, as window systems want it."""
     panel = Panel(loop, desk)
@@ -130,13 +147,12 @@ def run_window(loop: LiveLoop, desk: Desk) -> None:
         if event == cv2.EVENT_LBUTTONDOWN:
             panel.click(x, y)
 
-    cv2.namedWindow(TITLE, cv2.WINDOW_AUTOSIZE)
+    cv2.namedWindow(TITLE, cv2.WINDOW_AUTOSIZE | cv2.WINDOW_GUI_NORMAL)
     cv2.setMouseCallback(TITLE, mouse)
     try:
         while not panel.closed and loop.failure is None:
-            shown = loop.wait(0, 0)[1]
-            if shown is not None:
-                cv2.imshow(TITLE, cv2.cvtColor(panel.draw(shown), cv2.COLOR_RGB2BGR))
+            picture = panel.draw(loop.wait(0, 0)[1])
+            cv2.imshow(TITLE, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
             key = cv2.waitKey(_WAIT_MS)
             if key >= 0:
                 panel.press(chr(key & 0xFF))
