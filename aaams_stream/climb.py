@@ -373,10 +373,14 @@ def find_modes(
     # Densest last, so that it is the one that stays.
     order = clusters[np.argsort(pixels.rho[clusters], kind="stable")]
     home = labels[nearest_pixels(pixels.location[order], labels.shape)]
-    location[home] = pixels.location[order]
-    precision[home] = pixels.precision[order]
-    moments[home] = pixels.moments[order]
-    density[home] = pixels.rho[order]
+    winner = np.full(len(densest), -1, np.int32)
+    winner[home] = order
+    held = np.flatnonzero(winner >= 0)
+    winner = winner[held]
+    location[held] = pixels.location[winner]
+    precision[held] = pixels.precision[winner]
+    moments[held] = pixels.moments[winner]
+    density[held] = pixels.rho[winner]
     return Modes(location, precision, moments, density)
 
 

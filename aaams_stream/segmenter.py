@@ -39,7 +39,7 @@ from aaams_stream.climb import (
 from aaams_stream.describe import describe, remember_parents
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
-from aaams_stream.kernels import agglomerate, carry, window
+from aaams_stream.kernels import agglomerate, carry, regions, window
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
 from aaams_stream.state import SegmenterState
@@ -151,7 +151,8 @@ def step(
     segments, adjacency = describe(new, planes, flow)
     clock("table")
     stats = {"segments": float(len(segments)), "warm": share, **seconds}
-    ids = new.table.ids[new.labels]
+    ids = np.empty(new.labels.shape, np.uint32)
+    regions.rename(new.labels, new.table.ids.view(np.int32), ids.view(np.int32))
     return FrameSegmentation(new.index - 1, time, ids, segments, adjacency, events, stats), new
 
 
@@ -246,10 +247,11 @@ def _warm(
     least = _least_sizes(labels.size, params)
     floor = FLOOR * params.colour.sigma2
     tree = graph.merged(params.post, least, floor, old, home, limits)
-    pieces = tree.cut(level=np.inf).astype(np.int32)
+    pieces = tree.cut(level=np.inf).view(np.int32)
     clock("regions")
 
-    areas = np.bincount(pieces.reshape(-1))
+    areas = np.empty(int(pieces.max()) + 1, np.int64)
+    regions.count_pixels(pieces, areas)
     modes = find_modes(pieces, pixels, alive, params)
     settled = settle(
         pieces,
@@ -264,7 +266,8 @@ def _warm(
         params,
     )
     ids, first, row = np.unique(settled.ids, return_index=True, return_inverse=True)
-    final = row.astype(np.int32)[pieces]
+    final = np.empty_like(pieces)
+    regions.rename(pieces, row.astype(np.int32), final)
     row_before = settled.old[first]
     rested = (row_before >= 0) & ~due[row_before]
     checked = np.where(rested, state.table.checked[row_before], state.index)
@@ -329,7 +332,8 @@ def _forget_share(
         rested = (state.index - table.checked >= _REST) & ~large
         coarse = np.argsort(np.where(rested, -table.spread, 0.0), kind="stable")
         due[coarse[rested[coarse] & (np.cumsum(table.area[coarse]) <= budget)]] = True
-    labels[np.append(due, False)[labels]] = _AFRESH
+    kept = np.where(due, np.int32(_AFRESH), np.arange(len(due), dtype=np.int32))
+    regions.rename(labels, kept, labels)
     h, w = labels.shape
     rows, columns = np.ogrid[: -(-h // _TILE), : -(-w // _TILE)]
     for y, x in np.argwhere((5 * rows + 3 * columns) % refresh == turn) * _TILE:
@@ -452,10 +456,12 @@ def _table(
     params: Params,
 ) -> Table:
     colours, spread = graph.colours(labels, FLOOR * params.colour.sigma2)
+    area = np.empty(len(ids), np.int64)
+    regions.count_pixels(labels, area)
     return Table(
         ids=ids,
         born=born,
-        area=np.bincount(labels.reshape(-1), minlength=len(ids)),
+        area=area,
         location=modes.location,
         precision=modes.precision,
         moments=modes.moments,

@@ -283,3 +283,20 @@ def test_the_densest_pixel_of_a_region_is_found_and_ties_go_to_the_first():
     best = np.empty(2, np.int64)
     regions.densest_pixels(labels, density, best)
     assert best.tolist() == [1, 4]
+
+
+def test_labels_are_renamed_and_those_below_0_stay():
+    labels = np.array([[0, 2, -1], [1, -2, 2]], np.int32)
+    out = np.empty_like(labels)
+    regions.rename(labels, np.array([7, 5, -2], np.int32), out)
+    assert out.tolist() == [[7, -2, -1], [5, -2, -2]]
+    regions.rename(labels, np.array([7, 5, -2], np.int32), labels)
+    np.testing.assert_array_equal(labels, out)
+
+
+def test_pixels_are_counted_label_by_label():
+    labels = np.random.default_rng(0).integers(0, 4, (9, 13)).astype(np.int32)
+    labels = np.repeat(labels, 3, axis=1)
+    area = np.empty(5, np.int64)
+    regions.count_pixels(labels, area)
+    np.testing.assert_array_equal(area, np.bincount(labels.ravel(), minlength=5))

@@ -635,3 +635,31 @@ def densest_pixels(labels, density, best):
         if best[r] < 0 or dens[p] > top[r]:
             best[r] = p
             top[r] = dens[p]
+
+
+@njit(cache=True, error_model="numpy")
+def rename(labels, names, out):
+    """Write names (k,) int32 of labels (h, w) int32 to out (h, w), which may be labels itself.
+
+    Labels below 0 stay.
+    """
+    h, w = labels.shape
+    for y in range(h):
+        for x in range(w):
+            label = labels[y, x]
+            out[y, x] = names[label] if label >= 0 else label
+
+
+@njit(cache=True, error_model="numpy")
+def count_pixels(labels, area):
+    """Write the number of pixels of each label from 0 to area (k,) int64; labels (h, w) int32."""
+    h, w = labels.shape
+    area[:] = 0
+    for y in range(h):
+        x = 0
+        while x < w:
+            label = labels[y, x]
+            start = x
+            while x < w and labels[y, x] == label:
+                x += 1
+            area[label] += x - start
