@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
+    from aaams_stream.following import Followed, begin_following, follow, keep_following, mask_at
     from aaams_stream.image import ImageSegmentation, segment_image
     from aaams_stream.model import FrameSegmentation
     from aaams_stream.params import Params
-    from aaams_stream.pipeline import segment_video, stream
+    from aaams_stream.pipeline import replay, segment_video, stream
     from aaams_stream.points import AAAMS
     from aaams_stream.pooling import pool
     from aaams_stream.segmenter import Segmenter
@@ -23,6 +24,7 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
+    "Followed": "following",
     "FrameSegmentation": "model",
     "ImageSegmentation": "image",
     "Params": "params",
@@ -30,8 +32,13 @@ _HOMES = {
     "SinkError": "errors",
     "SourceError": "errors",
     "Volume": "store",
+    "begin_following": "following",
+    "follow": "following",
+    "keep_following": "following",
+    "mask_at": "following",
     "open_volume": "store",
     "pool": "pooling",
+    "replay": "pipeline",
     "segment_image": "image",
     "segment_video": "pipeline",
     "stream": "pipeline",
@@ -41,6 +48,7 @@ __all__ = [
     "AAAMS",
     "AaamsError",
     "ConfigError",
+    "Followed",
     "FrameSegmentation",
     "ImageSegmentation",
     "Params",
@@ -49,8 +57,13 @@ __all__ = [
     "SourceError",
     "Volume",
     "__version__",
+    "begin_following",
+    "follow",
+    "keep_following",
+    "mask_at",
     "open_volume",
     "pool",
+    "replay",
     "segment_image",
     "segment_video",
     "stream",

@@ -80,6 +80,11 @@ def encode_labels(path: Path, labels: NDArray[np.uint32]) -> bytes:
     return _encode(path, labels.astype(np.uint16))
 
 
+def encode_mask(path: Path, mask: NDArray[np.bool_]) -> bytes:
+    """Return a mask (h, w) as a file: 255 where it is, 0 elsewhere."""
+    return _encode(path, mask.astype(np.uint8) * np.uint8(255))
+
+
 def draw_boundaries(
     image: NDArray[np.uint8] | NDArray[np.uint16], labels: NDArray[np.uint32]
 ) -> NDArray[np.uint8]:

@@ -185,6 +185,26 @@ def stream(
             yield dataclasses.replace(result, rgb=frame.rgb)
 
 
+def replay(volume: Any, source: str | Path | None = None) -> Generator[FrameSegmentation]:
+    """Yield the frames of a volume as `stream` would have, with their pictures.
+
+    The pictures come from `source` if given, else from the volume if they are stored there, else
+    from where the volume was made.
+    """
+    with closing(pictures_of(volume, source)) as pictures:
+        for t, picture in zip(range(volume.frame_count), pictures, strict=False):
+            yield FrameSegmentation(
+                index=t,
+                time=float(volume.times[t]),
+                ids=volume.ids[t],
+                segments=volume.segments(t),
+                adjacency=volume.adjacency(t),
+                events=volume.events_at(t),
+                stats={},
+                rgb=picture.rgb,
+            )
+
+
 def render_volume(
     store: str | Path,
     output: str | Path,

@@ -36,6 +36,7 @@ FRIENDS = {
     "describe": {"climb", "state"},
     "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
+    "following": {"features"},
     "segmenter": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
 }
 
@@ -45,6 +46,7 @@ ALGORITHM = {
     "points",
     "climb",
     "describe",
+    "following",
     "hierarchy",
     "image",
     "lineage",

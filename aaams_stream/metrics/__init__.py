@@ -10,6 +10,7 @@ from aaams_stream.metrics.image import (
     score_image,
     voi,
 )
+from aaams_stream.metrics.masks import contour_accuracy, region_similarity
 from aaams_stream.metrics.video import ClipScores, VideoScores, score_video
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "VideoScores",
     "bde",
     "boundaries",
+    "contour_accuracy",
     "gce",
     "pri",
+    "region_similarity",
     "score_image",
     "score_video",
     "voi",
