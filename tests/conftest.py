@@ -32,3 +32,11 @@ def no_thread_left_behind() -> Iterator[None]:
     left = sorted(thread.name for thread in _our_threads() - before)
     if left:
         pytest.fail(f"the test left threads behind: {', '.join(left)}")
+
+
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """Have the kernels of a stream compiled: a test that waits for frames waits for no compiler."""
+    from aaams_stream.cli.video import warm_kernels
+
+    warm_kernels()

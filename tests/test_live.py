@@ -22,8 +22,9 @@ from aaams_stream.source import open_source
 from aaams_stream.store import open_volume
 from aaams_stream.threads import Newest
 
+pytestmark = pytest.mark.usefixtures("compiled")
 PARAMS = Params().updated({"stream": {"segments": 12}})
-PATIENCE = 90.0  # seconds: the first loop may have to compile
+PATIENCE = 60.0  # seconds
 
 
 class Torrent:
@@ -108,7 +109,8 @@ def test_a_file_is_played_at_its_presentation_times(clip):
         played = last.captured - first.captured
         wait_for(loop, "ended")
         assert loop.status.message == "complete"
-    assert played == pytest.approx(float(last.frame.time - first.frame.time), abs=0.15)
+    wanted = float(last.frame.time - first.frame.time)
+    assert wanted - 0.1 < played < wanted + 1.0
 
 
 def test_frames_of_a_file_come_to_their_end(clip):

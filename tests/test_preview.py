@@ -35,6 +35,7 @@ from aaams_stream.preview.server import PreviewServer
 from aaams_stream.preview.window import Panel, check_display
 from aaams_stream.store import open_volume
 
+pytestmark = pytest.mark.usefixtures("compiled")
 PARAMS = Params().updated({"stream": {"segments": 12}})
 TOKEN = "0123456789abcdef"
 
@@ -48,7 +49,7 @@ def preview(folder, **options):
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
+def shared(compiled, tmp_path_factory):
     """Yield a preview that several tests look at and none changes for good."""
     with preview(tmp_path_factory.mktemp("shared")) as (loop, server):
         with Viewer(server.url) as viewer:

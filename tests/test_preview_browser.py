@@ -22,6 +22,7 @@ from aaams_stream.preview.desk import Desk
 from aaams_stream.preview.server import PreviewServer
 from aaams_stream.store import open_volume
 
+pytestmark = pytest.mark.usefixtures("compiled")
 PARAMS = Params().updated({"stream": {"segments": 20}})
 TOKEN = "0123456789abcdef"
 PATIENCE = 60_000  # ms
