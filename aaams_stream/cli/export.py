@@ -85,10 +85,22 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def warm_kernels() -> None:
-    """Encode the mask of next to nothing."""
+    """Encode, pool and follow something small."""
+    import dataclasses
+
     import numpy as np
 
+    from aaams_stream.demo import demo_frame
+    from aaams_stream.following import follow
     from aaams_stream.kernels import rle
+    from aaams_stream.pooling import pool
+    from aaams_stream.segmenter import Segmenter
 
     labels, boxes = np.zeros((1, 1), np.int32), np.array([[0, 0, 1, 1]], np.int32)
     rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), np.zeros(2, np.int64))
+    pictures = [demo_frame(index).rgb[::2, ::2].copy() for index in range(2)]
+    segmenter = Segmenter()
+    frames = [dataclasses.replace(segmenter.step(rgb), rgb=rgb) for rgb in pictures]
+    pool(frames[0].ids, pictures[0])
+    for _ in follow(frames, frames[0].ids == frames[0].ids[60, 80]):
+        pass
