@@ -41,6 +41,7 @@ SUPERPIXELS = 400
 SEEDS, SLIC, DIS = "OpenCV SEEDS", "OpenCV SLIC", "OpenCV DIS fast"
 
 Picture = NDArray[np.uint8]
+Peer = Callable[[Picture, Picture], object]
 
 
 @dataclass(slots=True)
@@ -191,6 +192,7 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     with open_source(clip, size=_wanted(size)) as source:
         run.pixels = source.width * source.height
         calls = peers(source.width, source.height)
+        before = np.zeros((source.height, source.width, 3), np.uint8)
         for frame in source:
             if frame.index >= frames:
                 break
@@ -202,17 +204,18 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
             spent, took = time.process_time() - cpu_start, time.perf_counter() - wall_start
             if frame.index == 0:
                 run.cold = spent
-            if frame.index < SETTLED or result.stats["warm"] == 0:  # cold again after a cut
-                continue
-            run.warm.append(spent)
-            run.wall.append(took)
-            for stage, seconds in cpu.items():
-                run.stages_cpu.setdefault(stage, []).append(seconds)
-                run.stages_wall.setdefault(stage, []).append(result.stats[stage])
-            if frame.index % TURN == 0:
+            settled = frame.index >= SETTLED and result.stats["warm"] > 0  # cold again after a cut
+            if settled:
+                run.warm.append(spent)
+                run.wall.append(took)
+                for stage, seconds in cpu.items():
+                    run.stages_cpu.setdefault(stage, []).append(seconds)
+                    run.stages_wall.setdefault(stage, []).append(result.stats[stage])
+            if settled and frame.index % TURN == 0:
                 for name, call in calls.items():
-                    timing = report.timed(functools.partial(call, frame.rgb))
+                    timing = report.timed(functools.partial(call, frame.rgb, before))
                     run.peers.setdefault(name, []).append(timing.best_cpu)
+            before = frame.rgb
     return run
 
 
@@ -232,30 +235,28 @@ def _warm_up(params: Params, rgb: Picture) -> None:
         segmenter.step(np.roll(rgb[:120, :160], shift, axis=1))
 
 
-def peers(width: int, height: int) -> dict[str, Callable[[Picture], object]]:
-    """Return the peers at hand, each a call that takes the next frame."""
+def peers(width: int, height: int) -> dict[str, Peer]:
+    """Return the peers at hand, each a call that takes a frame and the one before it."""
     import cv2
 
     search: Any = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
-    before: list[Any] = []
 
-    def flow(rgb: Picture) -> object:
+    def flow(rgb: Picture, before: Picture) -> object:
         grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
-        before.append(grey)
-        return search.calc(before[-1], before.pop(0), None) if len(before) > 1 else None
+        return search.calc(grey, cv2.cvtColor(before, cv2.COLOR_RGB2GRAY), None)
 
-    found: dict[str, Callable[[Picture], object]] = {DIS: flow}
+    found: dict[str, Peer] = {DIS: flow}
     if not hasattr(cv2, "ximgproc"):
         report.say("speed: this OpenCV has no ximgproc; SEEDS and SLIC are left out")
         return found
     contrib: Any = cv2
     grid = contrib.ximgproc.createSuperpixelSEEDS(width, height, 3, SUPERPIXELS, 4)
 
-    def seeds(rgb: Picture) -> object:
+    def seeds(rgb: Picture, before: Picture) -> object:
         grid.iterate(cv2.cvtColor(rgb, cv2.COLOR_RGB2LAB), 10)
         return grid.getLabels()
 
-    def slic(rgb: Picture) -> object:
+    def slic(rgb: Picture, before: Picture) -> object:
         lab = cv2.cvtColor(rgb, cv2.COLOR_RGB2LAB)
         side = round((width * height / SUPERPIXELS) ** 0.5)
         found = contrib.ximgproc.createSuperpixelSLIC(lab, region_size=side)
