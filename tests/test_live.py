@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
 import weakref
@@ -13,13 +14,13 @@ from cameras import fake_camera
 from clips import moving_frames, write_clip
 
 from aaams_stream.errors import SourceError
-from aaams_stream.live import LADDER, LiveLoop, Memory
+from aaams_stream.live import LADDER, LiveLoop, Memory, Recorder
 from aaams_stream.live.enlarge import enlarged
 from aaams_stream.model import EventKind, Frame
 from aaams_stream.params import Params
 from aaams_stream.segmenter import Segmenter
 from aaams_stream.source import open_source
-from aaams_stream.store import open_volume
+from aaams_stream.store import Header, open_volume
 from aaams_stream.threads import Newest
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -214,6 +215,26 @@ def test_a_recording_is_finished_when_the_loop_ends(tmp_path):
         loop.record(tmp_path / "a.zarr")
         watch(loop, 3, after=loop.wait(0, 0)[1].number)
     assert open_volume(tmp_path / "a.zarr").complete
+
+
+def test_a_recording_leaves_nothing_in_memory(tmp_path):
+    """Not even until the garbage collector looks: its buffers are large."""
+    header = Header(
+        **{"width": 64, "height": 48, "rate": Fraction(10), "time_base": Fraction(1, 10)},
+        **{"spec": "x", "fingerprint": None, "selection": {}, "configuration": PARAMS.to_dict()},
+    )
+    rgb = moving_frames(1)[0]
+    result = Segmenter(PARAMS).step(rgb)
+    gc.disable()
+    try:
+        recorder = Recorder(tmp_path / "a.zarr", header)
+        left = weakref.ref(recorder)
+        recorder.put(Frame(0, Fraction(0), rgb), result)
+        recorder.close()
+        del recorder
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_a_recording_that_fails_says_so_and_the_loop_goes_on(tmp_path, monkeypatch):

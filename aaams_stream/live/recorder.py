@@ -29,9 +29,15 @@ class Recorder:
 
         self.path = path
         self.frames = 0
-        self._writer = store.create(path, header, __version__)
+        self._writer = writer = store.create(path, header, __version__)
+
+        # knows the writer and not the recorder: a ring of references would keep its buffers
+        def write(item: tuple[Frame, FrameSegmentation]) -> None:
+            frame, segmentation = item
+            writer.append(segmentation, float(frame.time), frame.rgb)
+
         self._stack = ExitStack()
-        self._sink = self._stack.enter_context(Behind(self._write, _BEHIND))
+        self._sink = self._stack.enter_context(Behind(write, _BEHIND))
 
     def put(self, frame: Frame, segmentation: FrameSegmentation) -> None:
         """Queue one frame; raises what went wrong with an earlier one."""
@@ -45,7 +51,3 @@ class Recorder:
         """Write what is left and mark the volume complete."""
         self._stack.close()
         self._writer.finish(_ENDED)
-
-    def _write(self, item: tuple[Frame, FrameSegmentation]) -> None:
-        frame, segmentation = item
-        self._writer.append(segmentation, float(frame.time), frame.rgb)
