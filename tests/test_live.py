@@ -220,8 +220,14 @@ def test_a_recording_is_finished_when_the_loop_ends(tmp_path):
 def test_a_recording_leaves_nothing_in_memory(tmp_path):
     """Not even until the garbage collector looks: its buffers are large."""
     header = Header(
-        **{"width": 64, "height": 48, "rate": Fraction(10), "time_base": Fraction(1, 10)},
-        **{"spec": "x", "fingerprint": None, "selection": {}, "configuration": PARAMS.to_dict()},
+        width=64,
+        height=48,
+        rate=Fraction(10),
+        time_base=Fraction(1, 10),
+        spec="x",
+        fingerprint=None,
+        selection={},
+        configuration=PARAMS.to_dict(),
     )
     rgb = moving_frames(1)[0]
     result = Segmenter(PARAMS).step(rgb)
