@@ -28,6 +28,7 @@ from aaams_stream import features
 from aaams_stream.errors import ConfigError
 from aaams_stream.kernels import following as kernels
 from aaams_stream.model import FrameSegmentation
+from aaams_stream.pooling import rows_of
 
 # Weights of the witnesses.
 _IDENTITY = 1.0
@@ -210,7 +211,7 @@ def _logit(p: NDArray[np.float64], least: float = _SURE) -> NDArray[np.float64]:
 
 
 def _labels(frame: FrameSegmentation) -> NDArray[np.int32]:
-    return np.searchsorted(frame.segments["id"], frame.ids).astype(np.int32)
+    return rows_of(frame.ids, frame.segments["id"])
 
 
 def _planes(frame: FrameSegmentation) -> NDArray[np.float32]:

@@ -2,12 +2,15 @@
 
     python docs/draw_pictures.py
 
-Needs the extra `plot`, Playwright and Chromium. Writes video.png, segmentation.png, modes.png and
-preview.jpg beside this file.
+Needs the extra `plot`, Playwright and Chromium. Writes video.png, segmentation.png, modes.png,
+preview.jpg and the pictures of the tutorial beside this file.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+import tempfile
 from pathlib import Path
 from shutil import which
 
@@ -109,7 +112,21 @@ def _kilobytes(path: Path) -> int:
     return path.stat().st_size // 1000
 
 
+def draw_tutorial() -> None:
+    """Run the tutorial, and keep what it draws."""
+    text = (FOLDER / "tutorial.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+            exec(block, names)
+        for drawn in Path(folder).glob("*.png"):
+            path = FOLDER / f"tutorial_{drawn.name}"
+            path.write_bytes(drawn.read_bytes())
+            print(f"{path.name}: {_kilobytes(path)} kB")
+
+
 if __name__ == "__main__":
+    draw_tutorial()
     draw_video()
     draw_segmentation()
     draw_modes()

@@ -36,7 +36,8 @@ FRIENDS = {
     "describe": {"climb", "state"},
     "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
-    "following": {"features"},
+    "export": {"pooling"},
+    "following": {"features", "pooling"},
     "segmenter": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
 }
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from aaams_stream.errors import SinkError
 from aaams_stream.export.selection import Chosen
 from aaams_stream.kernels import rle
+from aaams_stream.pooling import rows_of
 
 Step = Callable[[], None]  # called after each frame
 MOST_INDEXED, MOST_16_BIT = 2**8 - 1, 2**16 - 1
@@ -40,7 +41,7 @@ def write_davis(chosen: Chosen, folder: Path, step: Step) -> None:
         values = np.arange(MOST_INDEXED + 1, dtype=np.uint32)
     colours = palette().tobytes()
     for t in chosen:
-        pixels = np.searchsorted(values, chosen.ids(t)).astype(np.uint8)
+        pixels = rows_of(chosen.ids(t), values).astype(np.uint8)
         (folder / f"{t:05d}.png").write_bytes(_png(pixels, 8, 3, colours))
         step()
 

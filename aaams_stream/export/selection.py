@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import ConfigError
+from aaams_stream.pooling import rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,14 @@ class Chosen:
         """Return the ids of frame `t`, 0 where a segment does not pass."""
         rows = self.volume.segments(t)
         names = np.where(self.keep(rows), rows["id"], 0).astype(np.uint32)
-        return np.asarray(names[np.searchsorted(rows["id"], self.volume.ids[t])])
+        return np.asarray(names[rows_of(self.volume.ids[t], rows["id"])])
 
     def labels(self, t: int) -> NDArray[np.int32]:
         """Return for each pixel the row of `segments(t)` it belongs to, or -1."""
         rows = self.volume.segments(t)
         keep = self.keep(rows)
         number = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
-        return np.asarray(number[np.searchsorted(rows["id"], self.volume.ids[t])])
+        return np.asarray(number[rows_of(self.volume.ids[t], rows["id"])])
 
     def names(self) -> NDArray[np.uint32]:
         """Return every id that passes in any frame, in order."""

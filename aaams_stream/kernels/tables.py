@@ -142,3 +142,20 @@ def mean_rows(rows, values, means):
     for k in range(count.size):
         for c in range(values.shape[1]):
             means[k, c] = sums[k, c] / count[k]
+
+
+@njit(cache=True, error_model="numpy")
+def find_rows(ids, names, out):
+    """Write for each pixel the row of its id in names (k,) uint32, ascending; all are there.
+
+    ids (h, w) uint32; out (h, w) int32. Asks once for a run of equal ids.
+    """
+    h, w = ids.shape
+    for y in range(h):
+        last = np.uint32(0)
+        row = np.int32(-1)
+        for x in range(w):
+            if row < 0 or ids[y, x] != last:
+                last = ids[y, x]
+                row = np.int32(np.searchsorted(names, last))
+            out[y, x] = row

@@ -203,7 +203,7 @@ class Volume:
 
         Row i belongs to row i of `segments(t)`.
         """
-        return pool(self.ids[t], features)
+        return pool(self.ids[t], features, self.segments(t)["id"])
 
     def offsets(self, table: str) -> NDArray[np.int64]:
         """Return where each frame's rows of a table begin, (t + 1)."""
