@@ -147,6 +147,16 @@ def test_belief_is_carried_by_segments_and_by_the_whole():
     assert out[1, 3] == 0
 
 
+def test_each_kernel_of_the_consumers_is_compiled_for_one_signature_only(clip):
+    from aaams_stream.kernels import following, rle, tables
+
+    for _ in aaams.follow(clip[:2], truth(0)):
+        pass
+    for module in (following, rle, tables):
+        for name, kernel in vars(module).items():
+            assert len(getattr(kernel, "signatures", ())) <= 1, name
+
+
 # Measures.
 
 
