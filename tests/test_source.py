@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.server
 import os
 import socket
@@ -467,3 +468,18 @@ def test_a_terminal_is_no_video(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     with pytest.raises(SourceError, match="nothing is piped in"):
         open_source("-")
+
+
+def test_frames_do_not_pile_up_in_memory(tmp_path):
+    """Decoded frames go at once, not when the garbage collector looks."""
+    path = write_clip(tmp_path / "clip.mkv", moving_frames(30))
+    gc.collect()
+    gc.disable()
+    try:
+        with open_source(path) as source:
+            for _ in source:
+                pass
+        left = sum(isinstance(thing, av.VideoFrame) for thing in gc.get_objects())
+    finally:
+        gc.enable()
+    assert left < 5

@@ -144,7 +144,12 @@ class Reel:
     def _decoded(self) -> Iterator[Picture]:
         previous: Fraction | None = None
         offset = Fraction(0)
+        orientation, rotation = Orientation(), None
         for frame in self._frames():
+            # read again only when it changes: a frame whose side data was read is part of a ring
+            # of references, and piles up until the garbage collector looks
+            if frame.rotation != rotation:
+                orientation, rotation = Orientation.of(frame), frame.rotation
             if frame.pts is not None:
                 time = frame.pts * (_fraction(frame.time_base) or self.time_base)
             else:
@@ -153,7 +158,7 @@ class Reel:
                 offset = time
             previous = time
             aspect = self._stream.sample_aspect_ratio
-            yield Picture(time - offset, frame, Orientation.of(frame), _fraction(aspect))
+            yield Picture(time - offset, frame, orientation, _fraction(aspect))
 
     def _frames(self) -> Iterator[av.VideoFrame]:
         lost = corrupt = 0
