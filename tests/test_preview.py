@@ -488,6 +488,19 @@ def test_a_file_is_previewed_until_ctrl_c(tmp_path):
     assert "Traceback" not in err
 
 
+def test_a_service_that_is_stopped_finishes_its_recording(tmp_path):
+    process, url = run_preview("demo", "--size", "80x60", "--folder", tmp_path)
+    with Viewer(url) as viewer:
+        viewer.see_frame()
+        assert ask(url, "/command", {"do": "record"})[0] == 200
+        while viewer.see_frame().head["recorded"] < 3:
+            pass
+    process.terminate()
+    assert end(process)[0] == 130
+    (volume,) = tmp_path.iterdir()
+    assert open_volume(volume).complete
+
+
 def test_it_ends_with_the_last_viewer_if_told_so(tmp_path):
     process, url = run_preview("demo", "--size", "80x60", "--stop-when-left", "--host", "localhost")
     with Viewer(url) as viewer:

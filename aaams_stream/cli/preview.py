@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +103,7 @@ def run_preview(args: argparse.Namespace) -> int:
     from aaams_stream.preview.desk import Desk
 
     desk = Desk(loop, Path(args.folder), with_video=args.with_video)
-    with loop:
+    with _sigterm_as_ctrl_c(), loop:
         options.say_if_cold(args.quiet)
         if args.window:
             from aaams_stream.preview.window import KEYS, run_window
@@ -112,6 +116,19 @@ def run_preview(args: argparse.Namespace) -> int:
         if loop.failure is not None:
             raise loop.failure
     return 0
+
+
+@contextlib.contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM, by which services are stopped, finish a recording as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
