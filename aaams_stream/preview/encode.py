@@ -54,7 +54,9 @@ def encode_frame(shown: LiveFrame) -> tuple[dict[str, int], bytes]:
     lengths = np.diff(starts, append=h * w).astype("<u2")
     rows = np.searchsorted(segments["id"], ids.reshape(-1)[np.minimum(starts, h * w - 1)])
     quality = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
-    bgr = cv2.cvtColor(shown.frame.rgb, cv2.COLOR_RGB2BGR)
+    bgr = np.empty_like(shown.frame.rgb)
+    # as cvtColor, which would wake a pool of threads for so little
+    cv2.mixChannels([shown.frame.rgb], [bgr], [0, 2, 1, 1, 2, 0])
     parts = [
         segments["id"].astype("<u4").tobytes(),
         _rgba(segments["colour"]).tobytes(),
