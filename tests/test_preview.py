@@ -98,6 +98,19 @@ def test_what_is_sent_is_what_was_segmented():
     assert (seen.colours[:, 3] == 255).all()
 
 
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("camera:0", "camera:0"),
+        ("demo", "demo"),
+        ("/home/me/private/clip.mp4", "clip.mp4"),
+        ("rtsp://me:secret@192.0.2.7:554/live?key=secret", "rtsp://192.0.2.7/live"),
+    ],
+)
+def test_viewers_learn_no_more_of_the_source_than_its_name(source, title):
+    assert servers.title_of(source) == title
+
+
 def test_a_frame_is_encoded_once_for_all(shared, monkeypatch):
     shown = shared[0].wait(0, 1.0)[1]
     encoder = Encoder()

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -113,6 +114,7 @@ class _Site:
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
         shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
         self.url = f"http://{_bracketed(shown)}:{port}/" + (f"?token={token}" if token else "")
+        self.title = title_of(loop.description)
         self.page, self.policy = _build_page()
 
     def knows(self, host: str) -> bool:
@@ -304,7 +306,7 @@ class _Handler(BaseHTTPRequestHandler):
                 continue
             version = newer
             head: dict[str, Any] = dataclasses.asdict(site.loop.status)
-            head |= {"source": site.loop.description, "viewers": site.viewers, "glass": latency}
+            head |= {"source": site.title, "viewers": site.viewers, "glass": latency}
             picture = b""
             if shown is not None and shown.number > number:
                 sizes, picture = site.encoder.encode(shown)
@@ -340,6 +342,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+
+def title_of(source: str) -> str:
+    """Return what viewers may know of a source: no folders, and no password of an address."""
+    if "://" in source:
+        parts = urlsplit(source)
+        return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+    return PurePath(source).name or source
 
 
 def is_loopback(host: str) -> bool:
