@@ -33,7 +33,7 @@ from aaams_stream.pooling import rows_of
 # Weights of the witnesses.
 _IDENTITY = 1.0
 _PLACE = 1.0
-_COLOUR = 1.5
+_COLOUR = 1.6
 _MOTION = 1.25
 _CONTACT = 2.0
 _DOUBT = -0.3  # log odds before any witness has spoken
@@ -44,13 +44,14 @@ _ROUNDS = 10  # of asking the neighbours
 _FADE = 0.1  # of the object's size: how blurred a carried mask is
 _OUTSIDE = 0.2  # belief in what was out of the picture
 _INERTIA = 0.65  # of what an identity was believed to be
+_MEMORY = 4096  # identities
 _PIXEL_PLACE, _PIXEL_COLOUR = 1.2, 0.3  # weights of a pixel's own place and colour
 _PIXEL_SURE = 0.05
 _PIXEL_MOST = 3.0  # log odds by which a pixel may differ from its segment
 
 _COLOUR_MOST = 3.0  # log odds of a colour
-_COLOUR_BLUR = 0.8  # bins
-_COLOUR_RATE = 0.06  # at which colours of late follow
+_COLOUR_BLUR = 0.6  # bins
+_COLOUR_RATE = 0.05  # at which colours of late follow
 _FIRST_OBJECT, _FIRST_AROUND = 0.6, 0.3  # share of the first frame's colours
 _AROUND = 0.6  # of the object's size: how far its surroundings reach
 _FAR = 0.1  # weight of colours beyond them
@@ -81,7 +82,7 @@ class Followed:
 
     mask: NDArray[np.bool_]  # (h, w)
     belief: NDArray[np.float32]  # (h, w) from 0 to 1
-    ids: NDArray[np.uint32]  # (k,) of the frame's segments
+    ids: NDArray[np.uint32]  # (k,) of segments seen so far, in order
     share: NDArray[np.float64]  # (k,) how much of each is believed to be of the object
     small: NDArray[np.float32]  # (3, h', w') the picture in cells
     shift: NDArray[np.float64]  # (2,) pixels a frame, of late
@@ -165,10 +166,7 @@ def keep_following(known: Followed, frame: FrameSegmentation) -> Followed:
     colour /= area
     place /= area
 
-    at = np.searchsorted(known.ids, rows["id"])
-    at[at == len(known.ids)] = 0
-    old = known.ids[at] == rows["id"]
-    before = np.where(old, known.share[at], 0.5)
+    old, before = _recalled(known, rows["id"])
     opinion = _DOUBT + _IDENTITY * _logit(before) + _PLACE * _logit(place) + _COLOUR * colour
     opinion += _MOTION * _motion_odds(known, rows, np.where(old, before, place), place)
     opinion = _balanced(opinion, area, known.size**2)
@@ -191,11 +189,13 @@ def keep_following(known: Followed, frame: FrameSegmentation) -> Followed:
             late.object + _COLOUR_RATE * (seen.object - late.object),
             late.around + _COLOUR_RATE * (seen.around - late.around),
         )
+    share = np.where(old, _INERTIA * before + (1 - _INERTIA) * share, share)
+    ids, share = _remembered(known, rows["id"], share)
     return Followed(
         mask=mask,
         belief=belief,
-        ids=rows["id"].copy(),
-        share=np.where(old, _INERTIA * before + (1 - _INERTIA) * share, share),
+        ids=ids,
+        share=share,
         small=small,
         shift=shift,
         size=size,
@@ -203,6 +203,27 @@ def keep_following(known: Followed, frame: FrameSegmentation) -> Followed:
         first=known.first,
         late=late,
     )
+
+
+def _recalled(
+    known: Followed, names: NDArray[np.uint32]
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return which of the ids are known, and how much of the object they were; 0.5 if not."""
+    at = np.searchsorted(known.ids, names)
+    at[at == len(known.ids)] = 0
+    found = known.ids[at] == names
+    return found, np.where(found, known.share[at], 0.5)
+
+
+def _remembered(
+    known: Followed, ids: NDArray[np.uint32], share: NDArray[np.float64]
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Add the ids of the frame to those that may come back; the oldest are forgotten."""
+    hidden = ~np.isin(known.ids, ids)
+    names = np.concatenate([known.ids[hidden], ids])
+    shares = np.concatenate([known.share[hidden], share])
+    order = np.argsort(names)[-_MEMORY:]
+    return names[order], shares[order]
 
 
 def _logit(p: NDArray[np.float64], least: float = _SURE) -> NDArray[np.float64]:

@@ -72,6 +72,15 @@ def test_following_is_a_pure_step(clip):
     assert (known.mask == truth(0)).all()
 
 
+def test_an_identity_that_comes_back_is_known_for_what_it_was(clip):
+    known = aaams.begin_following(clip[0], truth(0))
+    name = clip[0].ids[truth(0)][0]
+    away = aaams.keep_following(known, renamed(clip[1], 10000))  # every id is hidden
+    np.testing.assert_array_equal(away.ids, np.sort(away.ids))
+    assert away.share[away.ids == name] == known.share[known.ids == name] > 0.9
+    assert set(renamed(clip[1], 10000).segments["id"]) < set(away.ids)
+
+
 def test_an_object_that_vanishes_leaves_an_empty_mask(clip):
     """The balloon is gone from one frame to the next, and everything else with it."""
     empty = np.broadcast_to(np.array([40, 90, 60], np.uint8), clip[0].rgb.shape).copy()
