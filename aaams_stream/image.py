@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream import features
+from aaams_stream import features, kernels
 from aaams_stream.climb import FLOOR, History, cluster_pixels, find_modes, stopwatch
 from aaams_stream.hierarchy import MergeTree, build_tree, connect_regions
 from aaams_stream.params import Params, resolve
@@ -52,6 +52,7 @@ def segment_image(
     pixels = features.as_rgb(rgb)
     if segments is not None and segments < 1:
         raise ValueError(f"segments must be >= 1, got {segments}")
+    kernels.compile_ahead()
     planes = features.lab_planes(pixels)
     strength = features.edge_strength(planes, pixels.shape[1])
     clock("features")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream import features
+from aaams_stream import features, kernels
 from aaams_stream.climb import (
     FLOOR,
     RIPE,
@@ -87,6 +87,7 @@ class Segmenter:
         if segments is not None:
             self.params = self.params.updated({"stream": {"segments": segments}})
         self.state = state
+        kernels.compile_ahead()
 
     def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
         """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on."""

@@ -99,3 +99,44 @@ def test_cached_code_never_goes_where_others_can_write(tmp_path, monkeypatch):
     os.rmdir(first)
     os.symlink(tmp_path, first)
     assert kernels._private_folder() != first
+
+
+# Segments a clip, and says with how many kernels that were compiled here.
+SEGMENT = """
+import sys
+from aaams_stream import segment_video
+from aaams_stream.kernels import stream_is_compiled, window
+print(stream_is_compiled())
+segment_video("demo", sys.argv[1], size=(160, 120), duration=0.25)
+print(sum(window.shift_clusters.stats.cache_misses.values()))
+"""
+
+
+def test_the_first_run_gives_the_same_bytes_as_every_later_one(tmp_path):
+    """Though the first one finds nothing compiled."""
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    told, volumes = [], []
+    for name in ("first", "second"):
+        command = [sys.executable, "-c", SEGMENT, str(tmp_path / name)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout.split())
+        files = (path for path in (tmp_path / name).rglob("*") if path.is_file())
+        volumes.append({str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files})
+    assert told == [["False", "0"], ["True", "0"]]
+    assert len(volumes[0]) > 10
+    assert [name for name in volumes[0] if volumes[0][name] != volumes[1].get(name)] == []
+    assert volumes[0].keys() == volumes[1].keys()
+
+
+def test_without_a_python_to_start_kernels_are_compiled_as_they_are_called(monkeypatch):
+    monkeypatch.setattr(kernels, "stream_is_compiled", lambda: False)
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("started one"))
+    for executable, frozen in (("", False), (sys.executable, True)):
+        monkeypatch.setattr(sys, "executable", executable)
+        monkeypatch.setattr(sys, "frozen", frozen, raising=False)
+        kernels.compile_ahead.__wrapped__()
+    monkeypatch.undo()
+    monkeypatch.setattr(kernels, "stream_is_compiled", lambda: False)
+    monkeypatch.setattr(sys, "executable", os.path.join(os.sep, "nowhere", "python"))
+    kernels.compile_ahead.__wrapped__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from aaams_stream.image import ImageSegmentation
 
 DEMO = "demo"
+SUBJECTS = ("image", "video", "evaluate", "export")  # the rooms that have kernels
 
 
 def add_commands(commands: Any) -> None:
@@ -55,6 +57,13 @@ def add_commands(commands: Any) -> None:
         "warmup",
         help="compile the kernels ahead of time",
         description="Compile every kernel, so that later runs start at once.",
+    )
+    warmup.add_argument(
+        "subject",
+        metavar="SUBJECT",
+        nargs="?",
+        choices=SUBJECTS,
+        help=f"compile only what this needs: {', '.join(SUBJECTS)}",
     )
     warmup.set_defaults(run=run_warmup)
 
@@ -99,13 +108,10 @@ def run_image(args: argparse.Namespace) -> int:
 
 
 def run_warmup(args: argparse.Namespace) -> int:
-    """Compile the kernels of every room and say how long it took."""
-    from aaams_stream.cli import rooms
-
+    """Compile the kernels of every room, or of one, and say how long it took."""
     start = time.perf_counter()
-    for room in rooms():
-        if hasattr(room, "warm_kernels"):
-            room.warm_kernels()
+    for subject in [args.subject] if args.subject else SUBJECTS:
+        importlib.import_module(f"aaams_stream.cli.{subject}").warm_kernels()
     print(f"kernels are ready ({time.perf_counter() - start:.1f} s)")
     return 0
 

@@ -47,9 +47,9 @@ def say_if_cold(quiet: bool) -> None:
     """Tell a first-time user why the first run takes long."""
     if quiet:
         return
-    from aaams_stream.kernels import is_compiled, window
+    from aaams_stream.kernels import stream_is_compiled
 
-    if not is_compiled(window.shift_clusters):
+    if not stream_is_compiled():
         print("compiling kernels, once, about a minute …", file=sys.stderr, flush=True)
 
 
