@@ -29,7 +29,9 @@ from aaams_stream.threads import Behind, prefetch
 
 AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
 INTERRUPTED = "interrupted"
-COMMIT_SECONDS = 3.0  # between commits; one costs 80 ms, and a crash loses what came after it
+# Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
+# chunk of every column once more; a crash loses what came after it.
+COMMIT_SECONDS = 10.0
 _SMOOTH = 0.1  # weight of the newest frame in the speed shown
 _UNSTEADY = 2  # frames at the start that say nothing of the pace: they load or compile kernels
 
