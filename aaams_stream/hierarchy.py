@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from aaams_stream.kernels import regions
 from aaams_stream.params import PostParams
 
+_SPARSE = 8  # pixels: the motion of the scene is looked at in such a grid
+
 
 @dataclass(frozen=True, slots=True)
 class MergeTree:
@@ -76,7 +78,7 @@ class RegionGraph:
     """Connected regions of a label map, their colour statistics and their contacts."""
 
     leaves: NDArray[np.int32]  # (h, w) dense from 0 in raster order
-    moments: NDArray[np.float64]  # (k, 11) as in kernels.regions
+    moments: NDArray[np.float64]  # (k, 13) as in kernels.regions
     first: NDArray[np.int32]  # (m,) of each pair in contact the lower region
     second: NDArray[np.int32]  # (m,)
     length: NDArray[np.float64]  # (m,) pixel pairs in contact
@@ -138,15 +140,20 @@ def connect_regions(
     planes: NDArray[np.float32],
     density: NDArray[np.float32],
     strength: NDArray[np.float32],
+    flow: NDArray[np.float32] | None = None,
 ) -> RegionGraph:
     """Split clusters into connected regions and find which of them touch.
 
-    owner (h, w): the cluster of each pixel; density, strength (h, w); planes (3, h, pitch).
+    owner (h, w): the cluster of each pixel; density, strength (h, w); planes (3, h, pitch); flow
+    (h, w, 2): to where each pixel was in the frame before, None where nothing moves.
     """
     leaves = np.empty(owner.shape, np.int32)
     count = regions.label_components(owner, leaves)
-    moments = np.zeros((count, 11))
+    moments = np.zeros((count, 13))
     regions.measure_regions(planes, density, leaves, moments)
+    if flow is not None:
+        scene = np.median(flow[::_SPARSE, ::_SPARSE].reshape(-1, 2), axis=0).astype(np.float64)
+        regions.measure_motion(flow, scene, leaves, moments)
     capacity = 1 << int(2 * regions.count_contacts(leaves) + 1).bit_length()
     return RegionGraph(leaves, moments, *regions.find_edges(strength, leaves, capacity))
 

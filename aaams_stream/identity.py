@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,16 @@ from aaams_stream.params import Params
 
 _SHARE = 0.5  # of its pixels: what makes one segment the heir of another
 _MOST_LOST = 512  # lost identities remembered at a time
-_RETURN_COLOUR = 3.0  # σ: how far the colour of a returning segment may lie off
-_RETURN_AREA = 3.0  # how many times larger or smaller it may be
+_FADE = 0.9  # a frame: how fast the largest area of a segment is forgotten
+# How far a returning segment may lie off: so many σ in colour and place, a factor in size.
+_RETURN_COLOUR = 1.5
+_RETURN_PLACE = 2.0
+_RETURN_AREA = 3.0
+# The variance of its place: a share of its area, and for each frame it was away one of so many
+# squared pixels, more where it moved.
+_PLACE_AREA = 0.1
+_PLACE_FRAME = 16.0
+_PLACE_MOTION = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,19 @@ class Table:
     colours: NDArray[np.float32]  # (k, 9) mean colour and inverse variance of the pixels
     spread: NDArray[np.float64]  # (k,) squared colour deviation summed over the pixels
     checked: NDArray[np.int64]  # (k,) frame in which it was last decided afresh
+    peak: NDArray[np.float64]  # (k,) the largest area of late
+    motion: NDArray[np.float64]  # (k, 2) of late, pixels a frame
+
+    def after(self, before: Table, row: NDArray[np.int64], moved: NDArray[np.float64]) -> Table:
+        """Return this table with what is remembered of the frame before.
+
+        row (k,): of each segment in `before`, or -1; moved: how far those of `before` have moved.
+        """
+        known = np.flatnonzero(row >= 0)
+        peak, motion = self.peak.copy(), self.motion.copy()
+        peak[known] = np.maximum(peak[known], _FADE * before.peak[row[known]])
+        motion[known] = 0.5 * (before.motion[row[known]] + moved[row[known]])
+        return dataclasses.replace(self, peak=peak, motion=motion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +64,10 @@ class Lost:
     ids: NDArray[np.uint32]  # (k,)
     born: NDArray[np.int64]  # (k,)
     seen: NDArray[np.int64]  # (k,) last frame with a pixel
-    area: NDArray[np.int64]  # (k,)
+    area: NDArray[np.int64]  # (k,) the largest before they were lost: what vanishes shrinks first
     location: NDArray[np.float32]  # (k, 5)
-    precision: NDArray[np.float32]  # (k, 10)
+    colours: NDArray[np.float32]  # (k, 9)
+    motion: NDArray[np.float64]  # (k, 2)
 
     @classmethod
     def empty(cls) -> Lost:
@@ -55,7 +78,8 @@ class Lost:
             np.empty(0, np.int64),
             np.empty(0, np.int64),
             np.empty((0, 5), np.float32),
-            np.empty((0, 10), np.float32),
+            np.empty((0, 9), np.float32),
+            np.empty((0, 2), np.float64),
         )
 
     def where(self, keep: NDArray[Any] | slice) -> Lost:
@@ -66,7 +90,8 @@ class Lost:
             self.seen[keep],
             self.area[keep],
             self.location[keep],
-            self.precision[keep],
+            self.colours[keep],
+            self.motion[keep],
         )
 
 
@@ -87,6 +112,7 @@ def settle(
     prior: NDArray[np.int32],
     labels: NDArray[np.int32],
     modes: Modes,
+    colours: NDArray[np.float32],
     areas: NDArray[np.int64],
     table: Table,
     lost: Lost,
@@ -96,11 +122,11 @@ def settle(
 ) -> Settlement:
     """Give every piece of frame `index` an identity.
 
-    pieces (h, w) dense from 0, with `modes` and `areas`; prior (h, w): the label of `table`
-    predicted for each pixel, or -1; labels (h, w): those it kept, or -1. A piece with kept pixels
-    is the segment most of them bear. A segment without any lives on in the piece that covers most
-    of where it should be. Other pieces are split off, come back, or are new. Ties go to the lowest
-    label and piece.
+    pieces (h, w) dense from 0, with `modes`, `areas` and `colours` (as in Table); prior (h, w): the
+    label of `table` predicted for each pixel, or -1; labels (h, w): those it kept, or -1. A piece
+    with kept pixels is the segment most of them bear. A segment without any lives on in the piece
+    that covers most of where it should be. Other pieces are split off, come back, or are new. Ties
+    go to the lowest label and piece.
     """
     lost = lost.where((index - lost.seen) ** 2 <= params.time.epsilon2)
     count = len(areas)
@@ -135,12 +161,22 @@ def settle(
     heir[label[order]] = piece[order]
     most[label[order]] = overlap[order]
 
-    back = _returning(np.flatnonzero(~known), modes, areas, lost, index, params)
+    gone = np.flatnonzero(~alive)
+    merged = (heir[gone] >= 0) & (most[gone] >= _SHARE * table.area[gone])
+    merged[merged] = known[heir[gone[merged]]]
+    absent = gone[~merged]
+    lost = _remember(lost, table, absent, index)
+    back = _returning(np.flatnonzero(~known), modes, colours, areas, lost, index)
+    returned = lost.ids[list(back.values())]
     for a in np.flatnonzero(~known).tolist():
         if a in back:
-            ids[a] = lost.ids[back[a]]
-            born[a] = lost.born[back[a]]
-            events.append((EventKind.RETURN, int(ids[a]), 0))
+            r = back[a]
+            ids[a] = lost.ids[r]
+            born[a] = lost.born[r]
+            if lost.seen[r] == index - 1:  # it was only mislaid: the motion found was wrong
+                old[a] = np.searchsorted(table.ids, ids[a])
+            else:
+                events.append((EventKind.RETURN, int(ids[a]), 0))
             continue
         ids[a] = next_id
         next_id += 1
@@ -149,18 +185,14 @@ def settle(
             events.append((EventKind.SPLIT, int(ids[a]), int(table.ids[b])))
         else:
             events.append((EventKind.BIRTH, int(ids[a]), 0))
-    gone = np.flatnonzero(~alive)
-    merged = np.zeros(len(table.ids), np.bool_)
-    for b in gone:
-        if heir[b] >= 0 and most[b] >= _SHARE * table.area[b]:
-            merged[b] = True
+    for b, into in zip(gone.tolist(), merged.tolist(), strict=True):
+        if into:
             events.append((EventKind.MERGE, int(table.ids[b]), int(ids[heir[b]])))
-        else:
+        elif table.ids[b] not in returned:
             events.append((EventKind.DEATH, int(table.ids[b]), 0))
-
     stay = np.ones(len(lost.ids), np.bool_)
     stay[list(back.values())] = False
-    lost = _remember(lost.where(stay), table, gone[~merged[gone]], index)
+    lost = lost.where(stay)
     return Settlement(ids, born, old, np.array(events, EVENT_DTYPE), lost, next_id)
 
 
@@ -178,22 +210,22 @@ def _overlaps(
 def _returning(
     new: NDArray[np.int64],
     modes: Modes,
+    colours: NDArray[np.float32],
     areas: NDArray[np.int64],
     lost: Lost,
     index: int,
-    params: Params,
 ) -> dict[int, int]:
     """Match new pieces with lost identities of like colour, size and place; nearest first.
 
-    Returns piece → row of `lost`. Colour is gated by the lost cluster's own bandwidth; the place
-    by its bandwidth in space, wider by a base bandwidth for each frame since.
+    Returns piece → row of `lost`. Colour is gated by the lost segment's own colours. The place is
+    where its motion would have brought it, the less certain the longer it was away.
     """
     if not len(lost.ids) or not new.size:
         return {}
     rows = []
     for r in range(len(lost.ids)):
-        d = modes.location[new] - lost.location[r]
-        p = lost.precision[r].astype(np.float64)
+        d = colours[new, :3] - lost.colours[r, :3]
+        p = lost.colours[r, 3:].astype(np.float64)
         colour = (
             p[0] * d[:, 0] ** 2
             + p[3] * d[:, 1] ** 2
@@ -201,12 +233,12 @@ def _returning(
             + 2 * (p[1] * d[:, 0] * d[:, 1] + p[2] * d[:, 0] * d[:, 2] + p[4] * d[:, 1] * d[:, 2])
         )
         missed = index - lost.seen[r]
-        spread = 2.0 / (p[6] + p[8]) + (1 + missed) ** 2 * params.space.sigma2
-        place = (d[:, 3] ** 2 + d[:, 4] ** 2) / spread
-        ratio = areas[new] / lost.area[r]
-        fits = (colour <= _RETURN_COLOUR**2) & (place <= 4.0)
-        fits &= (ratio <= _RETURN_AREA) & (ratio >= 1 / _RETURN_AREA)
-        rows += [(colour[k] + place[k], int(new[k]), r) for k in np.flatnonzero(fits)]
+        gap = modes.location[new, 3:] - lost.location[r, 3:] - missed * lost.motion[r]
+        step = _PLACE_FRAME + _PLACE_MOTION * (lost.motion[r] ** 2).sum()
+        place = (gap**2).sum(axis=1) / (_PLACE_AREA * lost.area[r] + missed**2 * step)
+        size = (np.log(areas[new] / lost.area[r]) / np.log(_RETURN_AREA)) ** 2
+        fits = (colour <= _RETURN_COLOUR**2) & (place <= _RETURN_PLACE**2) & (size <= 1)
+        rows += [(colour[k] + place[k] + size[k], int(new[k]), r) for k in np.flatnonzero(fits)]
     back: dict[int, int] = {}
     taken: set[int] = set()
     for _, a, r in sorted(rows):
@@ -222,8 +254,9 @@ def _remember(lost: Lost, table: Table, gone: NDArray[np.int64], index: int) -> 
         np.concatenate([lost.ids, table.ids[gone]]),
         np.concatenate([lost.born, table.born[gone]]),
         np.concatenate([lost.seen, np.full(len(gone), index - 1)]),
-        np.concatenate([lost.area, table.area[gone]]),
+        np.concatenate([lost.area, np.rint(table.peak[gone]).astype(np.int64)]),
         np.concatenate([lost.location, table.location[gone]]),
-        np.concatenate([lost.precision, table.precision[gone]]),
+        np.concatenate([lost.colours, table.colours[gone]]),
+        np.concatenate([lost.motion, table.motion[gone]]),
     )
     return joined.where(slice(max(len(joined.ids) - _MOST_LOST, 0), None))

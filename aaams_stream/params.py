@@ -111,7 +111,7 @@ class StreamParams:
     flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
     """
 
-    segments: int = 280
+    segments: int = 290
     tolerance2: float = 9.0
     refresh: int = 128
     flow: str = "fine"
@@ -132,7 +132,7 @@ class Params:
     come back; both in squared frames.
     """
 
-    colour: DomainParams = field(default_factory=lambda: DomainParams(20.0, 4.0))
+    colour: DomainParams = field(default_factory=lambda: DomainParams(10.0, 4.0))
     space: DomainParams = field(default_factory=lambda: DomainParams(15.0, 16.0))
     time: DomainParams = field(default_factory=lambda: DomainParams(16.0, 900.0))
     core: CoreParams = field(default_factory=CoreParams)

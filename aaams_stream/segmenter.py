@@ -54,10 +54,11 @@ _WARM_ITERATIONS = 4  # newcomers that have not joined by then are sorted out as
 _SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
 _OLD_PAIR = 0.25  # two old segments merge below this share of the level
 _OUTLIER = 2.0  # σ: a carried pixel further from its segment's colours is decided afresh
+_INLIER = 1.25  # σ: a pixel that changed but lies nearer to them stays in its segment
 _WATCH = 2  # frames in which every segment is searched for outliers once
-_NOISE = 0.1  # merge level below which a difference is not worth a segment
+_NOISE = 0.02  # merge level below which a difference is not worth a segment
 _PULL = 0.25  # how hard the level is pulled towards the wanted number of segments
-_BIRTH = 3e-4  # of the picture: the least size of a new segment
+_BIRTH = 1.5e-4  # of the picture: the least size of a new segment
 _KEEP = 0.25  # of that: the least size of an old one
 _REST = 6  # frames before a coarse segment is decided afresh again
 _TILE = 48  # pixels: large segments are decided afresh in squares of this side
@@ -174,6 +175,7 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
         state.table.colours,
         state.table.ids % _WATCH == state.index % _WATCH,
         np.float32(_OUTLIER**2),
+        np.float32(_INLIER**2),
         np.float32(_STRANGE**2),
         prior,
         labels,
@@ -234,12 +236,12 @@ def _warm(
     due = _forget_share(prediction.labels, state, params)
     labels = _settle_boundaries(picture, prediction, params)
     clock("boundaries")
-    pixels, carried, unknown = _advance(picture, prediction, labels, params, state)
+    pixels, carried, unknown, motion = _advance(picture, prediction, labels, params, state)
     alive = _join_newcomers(pixels, carried, unknown, params, state)
     clock("newcomers")
 
     ones = np.ones(labels.shape, np.float32)
-    graph = connect_regions(pixels.owner, picture.planes, ones, picture.strength)
+    graph = connect_regions(pixels.owner, picture.planes, ones, picture.strength, prediction.flow)
     old = np.empty(len(graph.moments), np.int32)
     home = np.empty(len(graph.moments), np.int32)
     carry.survey_leaves(graph.leaves, labels, prediction.prior, old, home)
@@ -259,6 +261,7 @@ def _warm(
         prediction.prior,
         labels,
         modes,
+        graph.colours(pieces, floor)[0],
         areas,
         state.table,
         state.lost,
@@ -274,6 +277,7 @@ def _warm(
     checked = np.where(rested, state.table.checked[row_before], state.index)
     modes = _carry_modes(final, ids, pixels, carried, alive, params, state)
     table = _table(ids, settled.born[first], final, modes, graph, checked, params)
+    table = table.after(state.table, row_before, motion)
     level = state.level
     if params.stream.segments:
         level = max(level * (len(ids) / params.stream.segments) ** _PULL, _NOISE)
@@ -355,13 +359,13 @@ def _advance(
     labels: NDArray[np.int32],
     params: Params,
     state: SegmenterState,
-) -> tuple[Field, NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[Field, NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
     """Let the carried clusters move on: with the motion, then one mean shift step.
 
     Returns the field, in which labels number the carried clusters and newcomers those after them,
-    the carried clusters that have a pixel, and the pixels of the newcomers. Old trajectory points
-    fade with the kernel in time, and are carried along with the motion, so that Σ describes the
-    segment and not its path.
+    the carried clusters that have a pixel, the pixels of the newcomers, and how far each carried
+    cluster moved (k, 2). Old trajectory points fade with the kernel in time, and are carried along
+    with the motion, so that Σ describes the segment and not its path.
     """
     table = state.table
     scales = Scales.of(params)
@@ -388,7 +392,7 @@ def _advance(
     shift_clusters(pixels, here, scales)
     refresh_bandwidths(pixels, here, scales)
     pixels.rho[here] += np.float32(1.0)  # above any newcomer: a carried cluster is not absorbed
-    return pixels, here, new
+    return pixels, here, new, motion
 
 
 def _join_newcomers(
@@ -463,6 +467,8 @@ def _table(
         ids=ids,
         born=born,
         area=area,
+        peak=area.astype(np.float64),
+        motion=np.zeros((len(ids), 2)),
         location=modes.location,
         precision=modes.precision,
         moments=modes.moments,

@@ -46,7 +46,9 @@ class SegmenterState:
         table = dataclasses.replace(
             self.table,
             **_rescaled(self.table, scale),
+            precision=_rescaled_precision(self.table.precision, scale),
             moments=_rescaled_moments(self.table.moments, scale),
+            peak=self.table.peak * scale.prod(),
             spread=self.table.spread * scale.prod(),
         )
         return dataclasses.replace(
@@ -94,13 +96,20 @@ class SegmenterState:
 
 
 def _rescaled(rows: Table | Lost, scale: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """Return area, location and precision of segments when x and y are scaled."""
-    location, precision = rows.location.copy(), rows.precision.copy()
+    """Return area, location and motion of segments when x and y are scaled."""
+    location = rows.location.copy()
     location[:, 3:] = _moved(location[:, 3:], scale)
+    area = np.maximum(np.rint(rows.area * scale.prod()), 1).astype(np.int64)
+    return {"area": area, "location": location, "motion": rows.motion * scale}
+
+
+def _rescaled_precision(
+    precision: NDArray[np.float32], scale: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    precision = precision.copy()
     precision[:, 6:9] /= _products(scale)
     precision[:, 9] /= scale.prod()
-    area = np.maximum(np.rint(rows.area * scale.prod()), 1).astype(np.int64)
-    return {"area": area, "location": location, "precision": precision}
+    return precision
 
 
 def _rescaled_moments(

@@ -60,6 +60,7 @@ def carried(
     tolerance_sq=9.0,
     colours=None,
     watched=(),
+    inlier_sq=-1.0,
     strange_sq=64.0,
 ):
     """Run carry_labels; return prior, labels, density, inside, strange."""
@@ -74,7 +75,8 @@ def carried(
     inside, strange = np.empty((2, len(before)), np.int64)
     carry.carry_labels(
         before, planes_before, ramp, planes, flow, np.float32(tolerance_sq), colours, watch,
-        np.float32(4.0), np.float32(strange_sq), prior, labels, density, inside, strange,
+        np.float32(4.0), np.float32(inlier_sq), np.float32(strange_sq), prior, labels, density,
+        inside, strange,
     )  # fmt: skip
     return prior, labels, density, inside, strange
 
@@ -86,6 +88,19 @@ def random_scene(seed=0, height=7, width=9, count=4):
 
 
 # Labels along the motion.
+
+
+def test_a_pixel_that_changed_stays_where_its_colour_is_at_home():
+    before = np.zeros((1, 4), np.int32)
+    colours = np.zeros((1, 9), np.float32)
+    colours[0, :3] = 50, 0, 0
+    colours[0, [3, 6, 8]] = 1 / 16  # σ of 4
+    planes = coloured([[50.0, 54.0, 56.0, 60.0]])
+    there = coloured([[20.0, 20.0, 20.0, 20.0]])
+    _, labels, *_ = carried(
+        before, there, planes, still(before), colours=colours, inlier_sq=1.25**2
+    )
+    assert labels.tolist() == [[0, 0, -1, -1]]
 
 
 def test_without_motion_every_pixel_keeps_label_and_density():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,6 +33,11 @@ def modes_at(locations):
     return Modes(location, precision, np.zeros((k, 15), np.float32), np.ones(k, np.float32))
 
 
+def colours_of(modes):
+    """Return the colours of segments whose mean is their mode, with the base bandwidth."""
+    return np.hstack([modes.location[:, :3], modes.precision[:, :6]])
+
+
 def table_of(areas):
     """Return a table with label i of id 11 + i, born in frame i."""
     k = len(areas)
@@ -43,13 +50,15 @@ def table_of(areas):
         precision=modes.precision,
         moments=modes.moments,
         density=modes.density,
-        colours=np.zeros((k, 9), np.float32),
+        colours=colours_of(modes),
         spread=np.zeros(k),
         checked=np.zeros(k, np.int64),
+        peak=np.array(areas, np.float64),
+        motion=np.zeros((k, 2)),
     )
 
 
-def lost_at(*rows, area=8):
+def lost_at(*rows, area=8, motion=(0, 0)):
     """Return a memory of rows (id, frame last seen, L, x)."""
     ids, seen, lightness, x = np.array(rows).reshape(-1, 4).T
     zero = np.zeros(len(rows))
@@ -60,7 +69,8 @@ def lost_at(*rows, area=8):
         seen=seen.astype(np.int64),
         area=np.full(len(rows), area),
         location=modes.location,
-        precision=modes.precision,
+        colours=colours_of(modes),
+        motion=np.tile(np.array(motion, np.float64), (len(rows), 1)),
     )
 
 
@@ -73,8 +83,18 @@ def settled(pieces, prior, labels=None, *, areas=None, lost=None, at=None, index
     modes = modes_at([(90, 90, 90, 0, 0)] * len(size) if at is None else at)
     memory = Lost.empty() if lost is None else lost
     return settle(
-        pieces, prior, labels, modes, size, table_of(areas), memory, index, NEXT, PARAMS
-    )  # fmt: skip
+        pieces,
+        prior,
+        labels,
+        modes,
+        colours_of(modes),
+        size,
+        table_of(areas),
+        memory,
+        index,
+        NEXT,
+        PARAMS,
+    )
 
 
 def events_of(result):
@@ -237,12 +257,12 @@ def test_memory_is_bounded_and_the_longest_lost_go_first():
 # Coming back.
 
 
-def returned(*rows, at, area=8, index=NOW):
+def returned(*rows, at, area=8, motion=(0, 0), index=NOW):
     """Settle pieces of eight pixels, none of them known, with rows lost; at: (L, x) of each."""
     pieces = np.repeat(np.arange(len(at), dtype=np.int32), 8)[None]
     prior = np.full_like(pieces, -1)
     modes = [(lightness, 0, 0, x, 0) for lightness, x in at]
-    lost = lost_at(*rows, area=area)
+    lost = lost_at(*rows, area=area, motion=motion)
     return settled(pieces, prior, areas=[], lost=lost, at=modes, index=index)
 
 
@@ -282,19 +302,32 @@ def test_sizes_may_differ_threefold():
 
 def test_one_of_another_colour_does_not_come_back():
     sigma = PARAMS.colour.sigma2**0.5
-    for off, expected in ((2.9, 7), (3.1, NEXT), (-2.9, 7), (-3.1, NEXT)):
+    for off, expected in ((1.45, 7), (1.55, NEXT), (-1.45, 7), (-1.55, NEXT)):
         result = returned((7, NOW - 2, 50, 20), at=[(50 + off * sigma, 20)])
         assert result.ids.tolist() == [expected], off
 
 
 def test_the_place_may_be_the_further_off_the_longer_it_was_away():
-    """Twice the root of σ² of its own and (1 + frames)² of the base."""
-    sigma = PARAMS.space.sigma2**0.5
-    for frames in (1, 2, 3):
-        reach = 2 * sigma * (1 + (1 + frames) ** 2) ** 0.5
+    """Two σ: a tenth of its area, and four pixels for each frame."""
+    for frames in (2, 3):
+        reach = 2 * (0.1 * 8 + (4 * frames) ** 2) ** 0.5
         for share, expected in ((0.99, 7), (1.01, NEXT)):
             result = returned((7, NOW - frames, 50, 20), at=[(50, 20 + share * reach)])
             assert result.ids.tolist() == [expected], (frames, share)
+
+
+def test_it_is_sought_where_its_motion_would_have_brought_it():
+    for x, expected in ((20 + 2 * 30, 7), (20, NEXT)):
+        result = returned((7, NOW - 2, 50, 20), at=[(50, x)], motion=(30, 0))
+        assert result.ids.tolist() == [expected], x
+
+
+def test_a_segment_that_shrank_away_is_remembered_at_its_largest():
+    before = table_of([100, 100])
+    shrunk = dataclasses.replace(table_of([4, 4]), peak=np.array([4.0, 4.0]))
+    table = shrunk.after(before, np.array([1, -1]), np.array([[0.0, 0.0], [3.0, -1.0]]))
+    assert table.peak.tolist() == [90.0, 4.0]
+    assert table.motion.tolist() == [[1.5, -0.5], [0.0, 0.0]]
 
 
 def test_the_nearest_piece_comes_back_and_only_that():
@@ -306,7 +339,7 @@ def test_the_nearest_piece_comes_back_and_only_that():
 def test_each_piece_gets_the_nearest_of_the_lost_that_are_left():
     """Piece 0 is nearest to both; the nearer takes it, the other has to take piece 1."""
     rows = [(7, NOW - 2, 52, 20), (8, NOW - 2, 50, 20)]
-    assert returned(*rows, at=[(50, 20), (46, 20)]).ids.tolist() == [8, 7]
+    assert returned(*rows, at=[(50, 20), (48, 20)]).ids.tolist() == [8, 7]
 
 
 def test_a_piece_with_a_known_segment_never_comes_back_as_another():
@@ -317,8 +350,16 @@ def test_a_piece_with_a_known_segment_never_comes_back_as_another():
     assert result.lost.ids.tolist() == [7]
 
 
-def test_a_segment_that_vanishes_does_not_come_back_in_the_same_frame():
+def test_a_segment_that_motion_mislaid_is_found_in_the_same_frame():
     result = settled(drawn("00000"), drawn("....."), areas=[5], at=[(0, 0, 0, 0, 0)])
+    assert result.ids.tolist() == [11]
+    assert result.old.tolist() == [0]
+    assert events_of(result) == []
+    assert len(result.lost.ids) == 0
+
+
+def test_a_segment_that_vanishes_comes_back_later():
+    result = settled(drawn("00000"), drawn("....."), areas=[5], at=[(90, 0, 0, 0, 0)])
     assert events_of(result) == [(BIRTH, NEXT, 0), (DEATH, 11, 0)]
     again = settled(
         drawn("00000"), drawn("....."), areas=[], lost=result.lost, at=[(0, 0, 0, 0, 0)], index=11

@@ -59,7 +59,7 @@ def test_a_spiral_is_one_component():
 
 
 def measured(planes, density, labels):
-    moments = np.zeros((int(labels.max()) + 1, 11))
+    moments = np.zeros((int(labels.max()) + 1, 13))
     regions.measure_regions(planes, density, labels, moments)
     return moments
 
@@ -92,7 +92,7 @@ def test_region_moments_are_density_weighted(seed):
         assert row[1] == pytest.approx(weight)
         np.testing.assert_allclose(row[2:5], mean, rtol=1e-9)
         triangle = (sigma - FLOOR * np.eye(3))[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-        np.testing.assert_allclose(row[5:] / row[1], triangle, atol=1e-8)
+        np.testing.assert_allclose(row[5:11] / row[1], triangle, atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -102,6 +102,37 @@ def test_absorbing_a_region_gives_the_moments_of_both(seed):
     both = measured(planes, density, np.where(labels == 1, 0, labels).astype(np.int32))
     regions.absorb(moments, 0, 1)
     np.testing.assert_allclose(moments[0], both[0], rtol=1e-9, atol=1e-9)
+
+
+def test_motion_is_that_of_the_pixels_against_the_scene_and_is_pooled_by_area():
+    rng = np.random.default_rng(4)
+    planes, density, _, labels = random_scene(4)
+    flow = rng.normal(0, 5, (*labels.shape, 2)).astype(np.float32)
+    scene = np.array([1.0, -2.0])
+    moments = measured(planes, density, labels)
+    regions.measure_motion(flow, scene, labels, moments)
+    for label, row in enumerate(moments):
+        expected = scene - flow[labels == label].mean(axis=0, dtype=np.float64)
+        np.testing.assert_allclose(row[11:], expected)
+    regions.absorb(moments, 0, 1)
+    expected = scene - flow[labels <= 1].mean(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(moments[0, 11:], expected)
+
+
+def test_regions_that_part_are_further_apart_and_moving_ones_resist_newcomers():
+    planes, density, _, labels = random_scene(2)
+    moments = measured(planes, density, labels)
+    call = (10.0, 30.0, regions.SIZE_AWARE, FLOOR, 500.0)
+    at_rest = regions.merge_level(moments[0], moments[1], *call)
+    moments[:2, 11] = 7.0
+    assert regions.merge_level(moments[0], moments[1], *call) == at_rest
+    moments[1, 11] += 10**0.5
+    apart = regions.merge_level(moments[0], moments[1], *call)
+    assert apart == pytest.approx(2**0.5 * at_rest)
+    moments[:2, 11:] = [[2**0.5, 0.0], [0.0, 0.0]]
+    for old, factor in (([5, -1], 2**0.5), ([-1, 5], 1.0), ([-1, -1], 1.0), ([5, 6], 1.0)):
+        found = regions.resistance(moments, 0, 1, np.array(old, np.int32))
+        assert found == pytest.approx(factor)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -101,14 +101,15 @@ def test_events_account_for_every_id_that_comes_and_goes(demo):
 
 def test_the_things_of_the_demo_keep_their_ids(demo):
     frames, results = demo
-    kept = 0
-    for name in ("sky", "sun", "water", "house", "roof", "balloon"):
-        label = SURFACES.index(name)
-        firsts = results[0].ids[frames[0].truth == label]
-        lasts = results[-1].ids[frames[-1].truth == label]
-        main = np.bincount(firsts).argmax()
-        kept += main == np.bincount(lasts).argmax()
-    assert kept >= 5
+    kept = [
+        np.isin(
+            results[-1].ids[frames[-1].truth == SURFACES.index(name)],
+            results[0].ids[frames[0].truth == SURFACES.index(name)],
+        ).mean()
+        for name in ("sky", "sun", "water", "house", "roof", "balloon")
+    ]
+    assert min(kept) > 0.3
+    assert sorted(kept)[1] > 0.6
 
 
 def test_segments_hug_the_things_of_the_demo(demo):

@@ -83,12 +83,14 @@ def test_identities_survive_a_smaller_size_and_the_way_back():
         truth = frame.truth[:: 240 // shape[0], :: 320 // shape[1]] if shape != (180, 240) else None
         if truth is not None:
             found.append((result, truth))
-    kept = 0
-    for name in ("sky", "sun", "water", "house", "roof", "balloon"):
-        label = SURFACES.index(name)
-        main = [np.bincount(result.ids[truth == label]).argmax() for result, truth in found]
-        kept += len(set(main)) == 1
-    assert kept >= 5
+    (first, before), (last, after) = found[0], found[-1]
+    kept = [
+        np.isin(
+            last.ids[after == SURFACES.index(name)], first.ids[before == SURFACES.index(name)]
+        ).mean()
+        for name in ("sky", "sun", "water", "house", "roof", "balloon")
+    ]
+    assert sorted(kept)[1] > 0.6
 
 
 def test_a_change_of_size_bears_few_segments_and_loses_few():
@@ -110,9 +112,10 @@ def test_lost_identities_are_scaled_too(state):
         seen=np.array([1]),
         area=np.array([400]),
         location=state.table.location[:1],
-        precision=state.table.precision[:1],
+        colours=state.table.colours[:1],
+        motion=np.array([[4.0, -2.0]]),
     )
     small = dataclasses.replace(state, lost=lost).resized((120, 160))
     assert small.lost.area.tolist() == [100]
     np.testing.assert_array_equal(small.lost.location, small.table.location[:1])
-    np.testing.assert_array_equal(small.lost.precision, small.table.precision[:1])
+    np.testing.assert_array_equal(small.lost.motion, [[2.0, -1.0]])

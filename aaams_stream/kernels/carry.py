@@ -20,6 +20,7 @@ def carry_labels(
     colours,
     watched,
     outlier_sq,
+    inlier_sq,
     strange_sq,
     prior,
     labels,
@@ -32,7 +33,8 @@ def carry_labels(
     before (h, w): labels of the frame before; flow (h, w, 2): where each pixel came from. prior
     gets the carried label, or -1 from outside the picture; labels the same where the colour at
     the source (bilinear) lies within the tolerance and, in watched (k,) segments, is no outlier
-    among the colours (k, 9) of its segment, else -1; density the carried density. inside (h,)
+    among the colours (k, 9) of its segment; also where it has changed, as in blur or new light,
+    but lies well inside them; else -1; density the carried density. inside (h,)
     counts in each row the pixels that came from inside the picture, strange (h,) those of them
     that changed by more than the root of `strange_sq`.
     """
@@ -69,10 +71,9 @@ def carry_labels(
                 d = top * (np.float32(1.0) - fy) + low * fy - planes[k, y, x]
                 gap += d * d
             inside[y] += 1
-            if gap > tolerance_sq:
-                strange[y] += gap > strange_sq
-                continue
-            if not watched[prior[y, x]]:
+            changed = gap > tolerance_sq
+            strange[y] += gap > strange_sq
+            if not changed and not watched[prior[y, x]]:
                 labels[y, x] = prior[y, x]
                 continue
             m = colours[prior[y, x]]
@@ -84,7 +85,7 @@ def carry_labels(
                 + (m[6] * da + np.float32(2.0) * m[7] * db) * da
                 + m[8] * db * db
             )
-            if off <= outlier_sq:
+            if off <= (inlier_sq if changed else outlier_sq):
                 labels[y, x] = prior[y, x]
 
 
