@@ -26,6 +26,7 @@ _RETURN_AREA = 3.0
 _PLACE_AREA = 0.1
 _PLACE_FRAME = 16.0
 _PLACE_MOTION = 0.1
+_FULL = [[0, 1, 2], [1, 3, 4], [2, 4, 5]]  # a symmetric matrix from its upper triangle
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,29 +223,23 @@ def _returning(
     """
     if not len(lost.ids) or not new.size:
         return {}
-    rows = []
-    for r in range(len(lost.ids)):
-        d = colours[new, :3] - lost.colours[r, :3]
-        p = lost.colours[r, 3:].astype(np.float64)
-        colour = (
-            p[0] * d[:, 0] ** 2
-            + p[3] * d[:, 1] ** 2
-            + p[5] * d[:, 2] ** 2
-            + 2 * (p[1] * d[:, 0] * d[:, 1] + p[2] * d[:, 0] * d[:, 2] + p[4] * d[:, 1] * d[:, 2])
-        )
-        missed = index - lost.seen[r]
-        gap = modes.location[new, 3:] - lost.location[r, 3:] - missed * lost.motion[r]
-        step = _PLACE_FRAME + _PLACE_MOTION * (lost.motion[r] ** 2).sum()
-        place = (gap**2).sum(axis=1) / (_PLACE_AREA * lost.area[r] + missed**2 * step)
-        size = (np.log(areas[new] / lost.area[r]) / np.log(_RETURN_AREA)) ** 2
-        fits = (colour <= _RETURN_COLOUR**2) & (place <= _RETURN_PLACE**2) & (size <= 1)
-        rows += [(colour[k] + place[k] + size[k], int(new[k]), r) for k in np.flatnonzero(fits)]
+    d = colours[new, None, :3] - lost.colours[:, :3].astype(np.float64)
+    precision = lost.colours[:, 3:].astype(np.float64)[:, _FULL]
+    colour = np.einsum("nli,lij,nlj->nl", d, precision, d)
+    missed = (index - lost.seen)[:, None]
+    gap = modes.location[new, None, 3:] - (lost.location[:, 3:] + missed * lost.motion)
+    step = _PLACE_FRAME + _PLACE_MOTION * (lost.motion**2).sum(axis=1)
+    place = (gap**2).sum(axis=2) / (_PLACE_AREA * lost.area + missed[:, 0] ** 2 * step)
+    size = (np.log(areas[new, None] / lost.area) / np.log(_RETURN_AREA)) ** 2
+    fits = (colour <= _RETURN_COLOUR**2) & (place <= _RETURN_PLACE**2) & (size <= 1)
+    n, r = np.nonzero(fits)
+    order = np.argsort((colour + place + size)[n, r], kind="stable")
     back: dict[int, int] = {}
     taken: set[int] = set()
-    for _, a, r in sorted(rows):
-        if a not in back and r not in taken:
-            back[a] = r
-            taken.add(r)
+    for a, row in zip(new[n[order]].tolist(), r[order].tolist(), strict=True):
+        if a not in back and row not in taken:
+            back[a] = row
+            taken.add(row)
     return back
 
 
