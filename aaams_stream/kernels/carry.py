@@ -39,6 +39,9 @@ def carry_labels(
     that changed by more than the root of `strange_sq`.
     """
     h, w = before.shape
+    flat = planes_before.reshape(planes_before.size)
+    plane = np.uintp(h * w)
+    one = np.float32(1.0)
     for y in prange(h):
         inside[y] = 0
         strange[y] = 0
@@ -54,22 +57,23 @@ def carry_labels(
                 continue
             prior[y, x] = before[ny, nx]
             density[y, x] = density_before[ny, nx]
-            x0 = min(max(int(np.floor(sx)), 0), w - 1)
-            y0 = min(max(int(np.floor(sy)), 0), h - 1)
-            x1 = min(x0 + 1, w - 1)
-            y1 = min(y0 + 1, h - 1)
-            fx = min(max(sx - np.float32(x0), np.float32(0.0)), np.float32(1.0))
-            fy = min(max(sy - np.float32(y0), np.float32(0.0)), np.float32(1.0))
+            sx = min(max(sx, np.float32(0.0)), np.float32(w - 1))
+            sy = min(max(sy, np.float32(0.0)), np.float32(h - 1))
+            x0 = int(sx)
+            y0 = int(sy)
+            fx = sx - np.float32(x0)
+            fy = sy - np.float32(y0)
+            # unsigned offsets: a signed index would be checked for counting from the end
+            at = np.uintp(y0 * w + x0)
+            right = np.uintp(x0 + 1 < w)
+            down = np.uintp(w if y0 + 1 < h else 0)
             gap = np.float32(0.0)
             for k in range(3):
-                top = planes_before[k, y0, x0] * (np.float32(1.0) - fx) + (
-                    planes_before[k, y0, x1] * fx
-                )
-                low = planes_before[k, y1, x0] * (np.float32(1.0) - fx) + (
-                    planes_before[k, y1, x1] * fx
-                )
-                d = top * (np.float32(1.0) - fy) + low * fy - planes[k, y, x]
+                top = flat[at] * (one - fx) + flat[at + right] * fx
+                low = flat[at + down] * (one - fx) + flat[at + down + right] * fx
+                d = top * (one - fy) + low * fy - planes[k, y, x]
                 gap += d * d
+                at += plane
             inside[y] += 1
             changed = gap > tolerance_sq
             strange[y] += gap > strange_sq
