@@ -38,7 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("input", help="a volume, a video, a folder of pictures, camera:N, demo")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--mask", type=Path, help="picture of the object, above 0 where it is")
-    parser.add_argument("--click", type=place, action="append", default=[], metavar="X,Y")
+    parser.add_argument(
+        "--click",
+        type=place,
+        action="append",
+        default=[],
+        metavar="X,Y",
+        help="a pixel of the object, instead of a mask; may be given several times",
+    )
     parser.add_argument("--frame", type=int, default=0, help="number of the mask's frame, from 0")
     parser.add_argument("--truth", type=Path, help="folder of masks to compare with")
     args = parser.parse_args(argv)
