@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.features import flow_back, grey
 from aaams_stream.params import Params
 
 Picture = NDArray[np.uint8]
@@ -187,6 +186,8 @@ class Matcher:
 
     def step(self, frame: Picture, labels: Labels) -> NDArray[np.int64]:
         """Return the ids (h, w) of the next frame's labels, which are small numbers from 0."""
+        from aaams_stream.features import flow_back, grey
+
         bright, labels = grey(frame), labels.astype(np.int64)
         names = np.zeros(int(labels.max()) + 1, dtype=np.int64)
         if self._labels is not None and self._grey is not None:
@@ -259,6 +260,8 @@ class _Grid:
 
     def step(self, frame: Picture) -> NDArray[np.int64]:
         import cv2
+
+        from aaams_stream.features import flow_back, grey
 
         bright = grey(frame)
         scaled = frame.astype(np.float32) / np.float32(255)
@@ -392,6 +395,8 @@ def watershed(frames: Frames, segments: int) -> Iterator[Labels]:
     """Yield scikit-image's watershed over the whole clip, on the slope of brightness."""
     import skimage.filters
     import skimage.segmentation
+
+    from aaams_stream.features import grey
 
     filters: Any = skimage.filters
     ways: Any = skimage.segmentation
