@@ -19,6 +19,7 @@ from aaams_stream.kernels import agglomerate, regions, window
 from aaams_stream.params import Params
 
 FLOOR = 0.25  # ξ of Eq. 6 as a share of σ²
+FULL = [[0, 1, 2], [1, 3, 4], [2, 4, 5]]  # a symmetric 3x3 matrix from its upper triangle
 RIPE = 9  # members from which a cluster has a bandwidth of its own: max(dim r, dim s)²
 _CUTOFF = 2.0  # windows end at this many σ
 _BAND = 64  # rows that the first merge pass treats as a unit
@@ -336,7 +337,7 @@ class Modes:
     def bandwidths(self) -> NDArray[np.float32]:
         """Return Σ (k, 5, 5), block-diagonal over colour and space."""
         full = np.zeros((len(self.precision), 5, 5))
-        full[:, :3, :3] = self.precision[:, [[0, 1, 2], [1, 3, 4], [2, 4, 5]]]
+        full[:, :3, :3] = self.precision[:, FULL]
         full[:, 3:, 3:] = self.precision[:, [[6, 7], [7, 8]]]
         return np.linalg.inv(full).astype(np.float32)
 

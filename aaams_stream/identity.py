@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.climb import Modes
+from aaams_stream.climb import FULL, Modes
 from aaams_stream.kernels import carry
 from aaams_stream.model import EVENT_DTYPE, EventKind
 from aaams_stream.params import Params
@@ -26,7 +26,6 @@ _RETURN_AREA = 3.0
 _PLACE_AREA = 0.1
 _PLACE_FRAME = 16.0
 _PLACE_MOTION = 0.1
-_FULL = [[0, 1, 2], [1, 3, 4], [2, 4, 5]]  # a symmetric matrix from its upper triangle
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ def _returning(
     if not len(lost.ids) or not new.size:
         return {}
     d = colours[new, None, :3] - lost.colours[:, :3].astype(np.float64)
-    precision = lost.colours[:, 3:].astype(np.float64)[:, _FULL]
+    precision = lost.colours[:, 3:].astype(np.float64)[:, FULL]
     colour = np.einsum("nli,lij,nlj->nl", d, precision, d)
     missed = (index - lost.seen)[:, None]
     gap = modes.location[new, None, 3:] - (lost.location[:, 3:] + missed * lost.motion)
