@@ -9,6 +9,73 @@ import numpy as np
 from numba import njit, prange
 
 
+@njit(cache=True, error_model="numpy")
+def trace_row(y, flow, columns, h, nearest, corner, part_x, part_y):
+    """Find where the pixels of row y came from.
+
+    flow (2w,): x and y of each vector in turn, which vectorises as (w, 2) would not; columns (w,):
+    0, 1, 2... Writes flat indices (w,) int32: nearest, -1 if outside the picture, and corner, the
+    upper left of the four pixels around; part_x, part_y (w,): how far it is from there to the next.
+    """
+    w = columns.size
+    none = np.float32(0.0)
+    half = np.float32(0.5)
+    right = np.float32(w - 1)
+    bottom = np.float32(h - 1)
+    last_x = np.int32(max(w - 2, 0))
+    last_y = np.int32(max(h - 2, 0))
+    pitch = np.int32(w)
+    row = np.float32(y)
+    for x in range(w):
+        sx = columns[x] + flow[2 * x]
+        sy = row + flow[2 * x + 1]
+        nx = np.floor(sx + half)
+        ny = np.floor(sy + half)
+        within = (nx >= none) & (ny >= none) & (nx <= right) & (ny <= bottom)
+        nx = min(max(nx, none), right)
+        ny = min(max(ny, none), bottom)
+        place = np.int32(ny) * pitch + np.int32(nx)
+        nearest[x] = place if within else np.int32(-1)
+        sx = min(max(sx, none), right)
+        sy = min(max(sy, none), bottom)
+        x0 = min(np.int32(sx), last_x)
+        y0 = min(np.int32(sy), last_y)
+        corner[x] = y0 * pitch + x0
+        part_x[x] = sx - np.float32(x0)
+        part_y[x] = sy - np.float32(y0)
+
+
+@njit(cache=True, error_model="numpy")
+def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
+    """Write how far colours lie from those where they came from, squared, to gap (w,).
+
+    before (3hw,): the planes of the frame before; corner, part_x, part_y (w,) as `trace_row` found
+    them; row_l, row_a, row_b (w,): the colours now.
+    """
+    w = gap.size
+    plane = np.uintp(before.size // 3)
+    # unsigned offsets: a signed index would be checked for counting from the end
+    right = np.uintp(w > 1)
+    down = np.uintp(w if h > 1 else 0)
+    one = np.float32(1.0)
+    for x in range(w):
+        fx = part_x[x]
+        fy = part_y[x]
+        at = np.uintp(corner[x])
+        top = before[at] * (one - fx) + before[at + right] * fx
+        low = before[at + down] * (one - fx) + before[at + down + right] * fx
+        dl = top * (one - fy) + low * fy - row_l[x]
+        at += plane
+        top = before[at] * (one - fx) + before[at + right] * fx
+        low = before[at + down] * (one - fx) + before[at + down + right] * fx
+        da = top * (one - fy) + low * fy - row_a[x]
+        at += plane
+        top = before[at] * (one - fx) + before[at + right] * fx
+        low = before[at + down] * (one - fx) + before[at + down + right] * fx
+        db = top * (one - fy) + low * fy - row_b[x]
+        gap[x] = dl * dl + da * da + db * db
+
+
 @njit(cache=True, parallel=True, error_model="numpy")
 def carry_labels(
     before,
@@ -36,61 +103,56 @@ def carry_labels(
     among the colours (k, 9) of its segment; also where it has changed, as in blur or new light,
     but lies well inside them; else -1; density the carried density. inside (h,)
     counts in each row the pixels that came from inside the picture, strange (h,) those of them
-    that changed by more than the root of `strange_sq`.
+    that changed by more than the root of `strange_sq`. Each loop over a row does one thing: the
+    first vectorises, the second has no branch.
     """
     h, w = before.shape
-    flat = planes_before.reshape(planes_before.size)
-    plane = np.uintp(h * w)
-    one = np.float32(1.0)
+    flat_labels = before.reshape(before.size)
+    flat_density = density_before.reshape(density_before.size)
+    flat_planes = planes_before.reshape(planes_before.size)
+    columns = np.arange(w).astype(np.float32)
     for y in prange(h):
-        inside[y] = 0
-        strange[y] = 0
+        nearest = np.empty(w, np.int32)
+        corner = np.empty(w, np.int32)
+        part_x = np.empty(w, np.float32)
+        part_y = np.empty(w, np.float32)
+        gap = np.empty(w, np.float32)
+        row_l = planes[0, y]
+        row_a = planes[1, y]
+        row_b = planes[2, y]
+        trace_row(y, flow[y].reshape(2 * w), columns, h, nearest, corner, part_x, part_y)
+        compare_row(flat_planes, h, corner, part_x, part_y, row_l, row_a, row_b, gap)
+        came = 0
+        differ = 0
         for x in range(w):
-            sx = np.float32(x) + flow[y, x, 0]
-            sy = np.float32(y) + flow[y, x, 1]
-            nx = int(np.floor(sx + np.float32(0.5)))
-            ny = int(np.floor(sy + np.float32(0.5)))
             prior[y, x] = -1
             labels[y, x] = -1
             density[y, x] = np.float32(0.0)
-            if nx < 0 or ny < 0 or nx >= w or ny >= h:
+            if nearest[x] < 0:
                 continue
-            prior[y, x] = before[ny, nx]
-            density[y, x] = density_before[ny, nx]
-            sx = min(max(sx, np.float32(0.0)), np.float32(w - 1))
-            sy = min(max(sy, np.float32(0.0)), np.float32(h - 1))
-            x0 = int(sx)
-            y0 = int(sy)
-            fx = sx - np.float32(x0)
-            fy = sy - np.float32(y0)
-            # unsigned offsets: a signed index would be checked for counting from the end
-            at = np.uintp(y0 * w + x0)
-            right = np.uintp(x0 + 1 < w)
-            down = np.uintp(w if y0 + 1 < h else 0)
-            gap = np.float32(0.0)
-            for k in range(3):
-                top = flat[at] * (one - fx) + flat[at + right] * fx
-                low = flat[at + down] * (one - fx) + flat[at + down + right] * fx
-                d = top * (one - fy) + low * fy - planes[k, y, x]
-                gap += d * d
-                at += plane
-            inside[y] += 1
-            changed = gap > tolerance_sq
-            strange[y] += gap > strange_sq
-            if not changed and not watched[prior[y, x]]:
-                labels[y, x] = prior[y, x]
+            at = np.uintp(nearest[x])
+            label = flat_labels[at]
+            prior[y, x] = label
+            density[y, x] = flat_density[at]
+            came += 1
+            changed = gap[x] > tolerance_sq
+            differ += gap[x] > strange_sq
+            if not changed and not watched[np.uintp(label)]:
+                labels[y, x] = label
                 continue
-            m = colours[prior[y, x]]
-            dl = planes[0, y, x] - m[0]
-            da = planes[1, y, x] - m[1]
-            db = planes[2, y, x] - m[2]
+            m = colours[np.uintp(label)]
+            dl = row_l[x] - m[0]
+            da = row_a[x] - m[1]
+            db = row_b[x] - m[2]
             off = (
                 (m[3] * dl + np.float32(2.0) * (m[4] * da + m[5] * db)) * dl
                 + (m[6] * da + np.float32(2.0) * m[7] * db) * da
                 + m[8] * db * db
             )
             if off <= (inlier_sq if changed else outlier_sq):
-                labels[y, x] = prior[y, x]
+                labels[y, x] = label
+        inside[y] = came
+        strange[y] = differ
 
 
 @njit(cache=True, error_model="numpy", inline="always")
