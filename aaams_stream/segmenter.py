@@ -37,6 +37,7 @@ from aaams_stream.climb import (
     stopwatch,
 )
 from aaams_stream.describe import describe, remember_parents
+from aaams_stream.enlarge import enlarged, working_params, working_shape
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
 from aaams_stream.kernels import agglomerate, carry, regions, window
@@ -95,13 +96,26 @@ class Segmenter:
         frame = features.as_rgb(rgb)
         if frame.dtype != np.uint8:
             raise ValueError(f"a frame must be uint8, got {frame.dtype}")
-        if self.state is not None and self.state.labels.shape != frame.shape[:2]:
+        seconds: dict[str, float] = {}
+        clock = stopwatch(seconds)
+        shape = working_shape(frame.shape, self.params.stream.scale)
+        if self.state is not None and self.state.labels.shape != shape:
             raise ValueError(
-                f"frames must keep their size {self.state.labels.shape}, got {frame.shape[:2]}; "
+                f"frames must keep their size {self.state.labels.shape}, got {shape}; "
                 "scale them, or begin a new Segmenter"
             )
-        result, self.state = step(frame.astype(np.uint8, copy=False), time, self.params, self.state)
-        return result
+        frame = frame.astype(np.uint8, copy=False)
+        small = features.scaled(frame, shape)
+        clock("scale")
+        if small is frame:
+            result, self.state = step(frame, time, self.params, self.state)
+            return result
+        params = working_params(self.params, small.size / frame.size)
+        result, self.state = step(small, time, params, self.state)
+        clock = stopwatch(seconds)
+        result = enlarged(result, self.state.labels, small, frame)
+        clock("scale")
+        return dataclasses.replace(result, stats={**result.stats, **seconds})
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,14 @@ FRIENDS = {
     "preview": {"live", "pictures", "render"},
     "source": {"demo"},
     "describe": {"climb", "state"},
+    "enlarge": {"describe"},
     "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
     "export": {"pooling"},
     "following": {"features", "pooling"},
-    "segmenter": {"climb", "describe", "features", "hierarchy", "identity", "image", "state"},
+    "segmenter": {
+        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "state"),
+    },
 }
 
 # Rooms that compute: they know no file, no codec and no thread. They may name a path (pathlib):
@@ -47,6 +50,7 @@ ALGORITHM = {
     "points",
     "climb",
     "describe",
+    "enlarge",
     "following",
     "hierarchy",
     "image",

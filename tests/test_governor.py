@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from aaams_stream.live import LADDER, Governor
-from aaams_stream.params import Params
+from aaams_stream.live import LADDER, Governor, ladder_for
+from aaams_stream.params import LEAST_SCALE, Params
 
 BUDGET = 0.033
 
@@ -99,14 +99,27 @@ def test_one_slow_frame_changes_nothing():
 
 @pytest.mark.parametrize("quality", LADDER, ids=lambda quality: quality.name)
 def test_a_quality_turns_into_settings_and_a_size(quality):
-    wanted = Params().updated({"stream": {"refresh": 100, "segments": 77}})
+    wanted = Params().updated({"stream": {"refresh": 100, "segments": 77, "scale": 0.6}})
     params = quality.applied(wanted)
     assert params.stream.refresh == 100 * quality.refresh
     assert params.stream.flow == (quality.flow or wanted.stream.flow)
     assert params.stream.segments == 77
-    assert quality.shape(480, 640) == (480 * quality.scale, 640 * quality.scale)
+    assert params.stream.scale == 0.6 * quality.scale
 
 
-def test_small_pictures_are_not_made_smaller_still():
-    assert LADDER[-1].shape(60, 400) == (48, 320)
-    assert LADDER[-1].shape(20, 30) == (20, 30)
+def test_a_share_that_is_small_already_stays_within_its_range():
+    wanted = Params().updated({"stream": {"scale": LEAST_SCALE}})
+    assert LADDER[-1].applied(wanted).stream.scale == LEAST_SCALE
+
+
+def test_rungs_that_would_change_nothing_are_left_out():
+    assert ladder_for(Params()) == LADDER
+    fast = Params().updated({"stream": {"flow": "fast", "scale": 0.5}})
+    ladder = ladder_for(fast)
+    assert [quality for quality in LADDER if quality not in ladder] == [LADDER[3]]
+    settings = [quality.applied(fast) for quality in ladder]
+    assert all(before != after for before, after in pairwise(settings))
+    governor = Governor(BUDGET, ladder)
+    for frame in range(200):
+        governor.note(10 * BUDGET, frame * BUDGET)
+    assert governor.quality == LADDER[-1]

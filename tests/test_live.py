@@ -15,7 +15,6 @@ from clips import moving_frames, write_clip
 
 from aaams_stream.errors import SourceError
 from aaams_stream.live import LADDER, LiveLoop, Memory, Recorder
-from aaams_stream.live.enlarge import enlarged
 from aaams_stream.model import EventKind, Frame
 from aaams_stream.params import Params
 from aaams_stream.segmenter import Segmenter
@@ -305,27 +304,6 @@ def test_a_loop_under_load_works_at_a_smaller_size_and_shows_the_full_one():
     ids, areas = np.unique(shown.segmentation.ids, return_counts=True)
     np.testing.assert_array_equal(shown.segmentation.segments["id"], ids)
     np.testing.assert_array_equal(shown.segmentation.segments["area"], areas)
-
-
-@pytest.mark.parametrize("shape", [(96, 128), (111, 150), (48, 64), (130, 97)])
-def test_enlarged_tables_tell_what_the_enlarged_ids_show(shape):
-    result = enlarged(Segmenter(PARAMS).step(moving_frames(1)[0]), shape)
-    ids = result.ids
-    assert ids.shape == shape
-    framed = np.pad(ids, 1)
-    lengths: dict[tuple[int, int], int] = {}
-    for a, b in ((framed[:, :-1], framed[:, 1:]), (framed[:-1], framed[1:])):
-        for pair in zip(a[a != b].tolist(), b[a != b].tolist(), strict=True):
-            key = (min(pair), max(pair))
-            lengths[key] = lengths.get(key, 0) + 1
-    for row in result.segments:
-        y, x = np.nonzero(ids == row["id"])
-        assert row["area"] == len(x)
-        assert row["bbox"].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
-        np.testing.assert_allclose(row["centroid"], (x.mean(), y.mean()), atol=0.6)
-        assert row["perimeter"] == sum(n for pair, n in lengths.items() if row["id"] in pair)
-    told = {(row["first"], row["second"]): row["length"] for row in result.adjacency}
-    assert told == {pair: n for pair, n in lengths.items() if pair[0]}
 
 
 def test_a_newer_item_takes_the_place_of_one_not_taken():

@@ -31,6 +31,8 @@ from aaams_stream.params import DomainParams, Params, PostParams, resolve, shipp
         ("post.bhattacharyya=-1", "post.bhattacharyya must be >= 0"),
         ("post.criterion=size", 'post.criterion must be "bhattacharyya" or "size-aware"'),
         ("stream.flow=slow", 'stream.flow must be "fine" or "fast", got \'slow\''),
+        ("stream.scale=0.01", "stream.scale must be in 0.05..1, got 0.01"),
+        ("stream.scale=1.5", "stream.scale must be in 0.05..1, got 1.5"),
         ("post.criterion=3", "post.criterion must be of type str, got 3"),
     ],
 )
@@ -127,7 +129,7 @@ def test_settings_cannot_be_changed_in_place():
 def test_the_sets_that_come_along_are_found_by_name():
     assert set(shipped()) >= {"default", "realtime", "detail", "coarse"}
     assert Params.load("default") == Params()
-    assert Params.load("realtime").stream.flow == "fast"
+    assert Params.load("realtime").stream.scale < 1
     assert resolve("detail") == Params.load(shipped()["detail"])
 
 

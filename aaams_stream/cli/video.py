@@ -179,10 +179,11 @@ def run_render(args: argparse.Namespace) -> int:
 def warm_kernels() -> None:
     """Compile what a stream and the readers of a volume need, by running them."""
     from aaams_stream.demo import demo_frame
+    from aaams_stream.params import Params
     from aaams_stream.pooling import pool
     from aaams_stream.segmenter import Segmenter
 
-    segmenter = Segmenter()
+    segmenter = Segmenter(Params().updated({"stream": {"scale": 0.8}}))
     for index in range(3):
         rgb = demo_frame(8 * index).rgb[::2, ::2].copy()
         pool(segmenter.step(rgb).ids, rgb)

@@ -1,6 +1,6 @@
 """Segmentation as frames come: late ones are dropped, the newest wins, latency never builds up."""
 
-from aaams_stream.live.governor import LADDER, Governor, Quality
+from aaams_stream.live.governor import LADDER, Governor, Quality, ladder_for
 from aaams_stream.live.loop import LiveFrame, LiveLoop, Status
 from aaams_stream.live.memory import Memory
 from aaams_stream.live.recorder import Recorder
@@ -14,4 +14,5 @@ __all__ = [
     "Quality",
     "Recorder",
     "Status",
+    "ladder_for",
 ]

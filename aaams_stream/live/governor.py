@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aaams_stream.params import Params
+from aaams_stream.params import LEAST_SCALE, Params
 
 _WEIGHT = 0.2  # of the newest frame in the mean
 _SETTLE = 4  # frames after a change before the mean means something
@@ -13,7 +13,6 @@ _RISE = 2.0  # seconds with room to spare before it comes back
 _LONGEST_RISE = 60.0  # the same, after the last tries failed
 _TRIAL = 5.0  # seconds in which a better quality proves itself
 _ROOM = 0.85  # of the budget: what the better quality is expected to need at most
-_LEAST_SIDE = 48  # pixels: frames are not made smaller than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +22,17 @@ class Quality:
     name: str
     refresh: int  # times as many frames until everything was decided afresh
     flow: str | None  # how motion is sought; None: as wanted
-    scale: float  # of the frame's width and height
+    scale: float  # times the wanted share of the frame's width and height
     cost: float  # roughly, of the quality before
 
     def applied(self, wanted: Params) -> Params:
         """Return the settings with which to segment."""
-        stream = {"refresh": wanted.stream.refresh * self.refresh}
-        return wanted.updated({"stream": stream | ({"flow": self.flow} if self.flow else {})})
-
-    def shape(self, height: int, width: int) -> tuple[int, int]:
-        """Return the height and width in which to segment a frame."""
-        least = max(self.scale, min(1.0, _LEAST_SIDE / min(height, width)))
-        return round(height * least), round(width * least)
+        stream = {
+            "refresh": wanted.stream.refresh * self.refresh,
+            "flow": self.flow or wanted.stream.flow,
+            "scale": max(wanted.stream.scale * self.scale, LEAST_SCALE),
+        }
+        return wanted.updated({"stream": stream})
 
 
 # First less is decided afresh, which shows last; then motion is sought more coarsely; then the
@@ -51,6 +49,15 @@ LADDER = (
 )
 
 
+def ladder_for(wanted: Params) -> tuple[Quality, ...]:
+    """Return the rungs that change something about the wanted settings."""
+    rungs = [LADDER[0]]
+    for quality in LADDER[1:]:
+        if quality.applied(wanted) != rungs[-1].applied(wanted):
+            rungs.append(quality)
+    return tuple(rungs)
+
+
 class Governor:
     """Chooses the quality of the next frame so that frames keep within a budget of seconds.
 
@@ -59,8 +66,9 @@ class Governor:
     that fails doubles the wait for the next. Knows no clock: the caller tells the time.
     """
 
-    def __init__(self, budget: float) -> None:
+    def __init__(self, budget: float, ladder: tuple[Quality, ...] = LADDER) -> None:
         self._budget = budget
+        self._ladder = ladder
         self._rung = 0
         self._mean = 0.0
         self._frames = 0  # since the last change
@@ -72,7 +80,7 @@ class Governor:
     @property
     def quality(self) -> Quality:
         """What the next frame gets."""
-        return LADDER[self._rung]
+        return self._ladder[self._rung]
 
     def note(self, seconds: float, now: float) -> Quality:
         """Take note of what a frame took, at time `now`; return the quality to go on with."""
@@ -96,16 +104,16 @@ class Governor:
         return self.quality
 
     def _fits_above(self) -> bool:
-        return self._mean / LADDER[self._rung].cost <= _ROOM * self._budget
+        return self._mean / self._ladder[self._rung].cost <= _ROOM * self._budget
 
     def _fall(self) -> None:
         if self._on_trial:
             self._rise = min(2 * self._rise, _LONGEST_RISE)
             self._on_trial = False
         rung, expected = self._rung, self._mean
-        while expected > self._budget and rung < len(LADDER) - 1:
+        while expected > self._budget and rung < len(self._ladder) - 1:
             rung += 1
-            expected *= LADDER[rung].cost
+            expected *= self._ladder[rung].cost
         if rung != self._rung:
             self._change(rung)
 

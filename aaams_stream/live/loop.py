@@ -18,10 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from aaams_stream import features
+from aaams_stream.enlarge import working_shape
 from aaams_stream.errors import AaamsError
-from aaams_stream.live.enlarge import enlarged
-from aaams_stream.live.governor import LADDER, Governor
+from aaams_stream.live.governor import LADDER, Governor, ladder_for
 from aaams_stream.live.memory import Memory
 from aaams_stream.live.recorder import Recorder
 from aaams_stream.model import Frame, FrameSegmentation
@@ -104,7 +103,7 @@ class LiveLoop:
         self._governor: Governor | None = None
         if fps is None or fps > 0:
             rate = min(float(source.rate), _FASTEST) if fps is None else fps
-            self._governor = Governor(1 / rate)
+            self._governor = Governor(1 / rate, ladder_for(params))
             if fps is not None:
                 self._interval = 1 / Fraction(fps).limit_denominator(1000)
         self._slot: Newest[tuple[Frame, float]] = Newest()
@@ -325,14 +324,12 @@ class LiveLoop:
                 self._quality = self._governor.note(now - begun, now)
 
     def _segment(self, segmenter: Segmenter, frame: Frame) -> FrameSegmentation:
-        """Segment one frame with the quality there is; ids and tables are in its own pixels."""
-        own = frame.rgb.shape[:2]
-        shape = self._quality.shape(*own)
+        """Segment one frame with the quality there is."""
+        segmenter.params = self._quality.applied(self._params)
+        shape = working_shape(frame.rgb.shape, segmenter.params.stream.scale)
         if segmenter.state is not None and segmenter.state.labels.shape != shape:
             segmenter.state = segmenter.state.resized(shape)
-        segmenter.params = self._quality.applied(self._params)
-        result = segmenter.step(features.scaled(frame.rgb, shape), float(frame.time))
-        return result if shape == own else enlarged(result, own)
+        return segmenter.step(frame.rgb, float(frame.time))
 
     def _publish(self, frame: Frame, result: FrameSegmentation, captured: float) -> None:
         self.memory.add(result)

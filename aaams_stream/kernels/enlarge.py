@@ -1,0 +1,166 @@
+"""The labels of a smaller picture in the pixels of a larger one: only boundaries are decided."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def choose_labels(small, small_rgb, rgb, weights, nearest, wanted):
+    """Write for each pixel the label nearest to it, and the one it looks most like.
+
+    small (h, w) int32, small_rgb (h, w, 3) and rgb (H, W, 3) uint8; weights (n,) float32: that of
+    a vote by its squared distance in RGB, in steps of 16. Writes nearest and wanted (H, W) int32.
+    They differ at most where the four small pixels around a pixel do: there these vote, each for
+    its label, by how near and how alike they are. A row owns its output.
+    """
+    h, w = small.shape
+    high, wide = nearest.shape
+    last = weights.size - 1
+    column = np.empty(wide, np.int64)  # the nearest
+    left = np.empty(wide, np.int64)
+    place = np.empty(wide, np.float32)
+    for x in range(wide):
+        column[x] = (2 * x + 1) * w // (2 * wide)
+        place[x] = np.float32((x + 0.5) * w / wide - 0.5)
+        left[x] = max(column[x] - (place[x] < column[x]), 0)
+    for y in prange(high):
+        row = (2 * y + 1) * h // (2 * high)
+        at = np.float32((y + 0.5) * h / high - 0.5)
+        above = max(row - (at < row), 0)
+        below = min(above + 1, h - 1)
+        mixed = np.empty(w, np.uint8)
+        for u in range(w - 1):
+            label = small[above, u]
+            mixed[u] = (
+                (small[above, u + 1] != label)
+                | (small[below, u] != label)
+                | (small[below, u + 1] != label)
+            )
+        mixed[w - 1] = small[above, w - 1] != small[below, w - 1]
+        labels = np.empty(5, np.int32)
+        votes = np.empty(5, np.float32)
+        for x in range(wide):
+            label = small[row, column[x]]
+            nearest[y, x] = label
+            wanted[y, x] = label
+            if not mixed[left[x]]:
+                continue
+            red = np.int32(rgb[y, x, 0])
+            green = np.int32(rgb[y, x, 1])
+            blue = np.int32(rgb[y, x, 2])
+            labels[0] = label
+            votes[0] = np.float32(0.0)
+            count = 1
+            for v in range(above, below + 1):
+                near_row = np.float32(1.5) - abs(at - np.float32(v))
+                for u in range(left[x], min(left[x] + 2, w)):
+                    near = near_row * (np.float32(1.5) - abs(place[x] - np.float32(u)))
+                    dr = np.int32(small_rgb[v, u, 0]) - red
+                    dg = np.int32(small_rgb[v, u, 1]) - green
+                    db = np.int32(small_rgb[v, u, 2]) - blue
+                    vote = near * weights[min((dr * dr + dg * dg + db * db) >> 4, last)]
+                    other = small[v, u]
+                    k = 0
+                    while k < count and labels[k] != other:
+                        k += 1
+                    if k == count:
+                        labels[k] = other
+                        votes[k] = np.float32(0.0)
+                        count += 1
+                    votes[k] += vote
+            best = 0
+            for k in range(1, count):
+                if votes[k] > votes[best]:
+                    best = k
+            wanted[y, x] = labels[best]
+
+
+@njit(cache=True, error_model="numpy")
+def move_boundaries(labels, wanted):
+    """Give pixels the label they want, as far as every segment stays in one piece.
+
+    labels (h, w) int32, changed in place; wanted (h, w) int32. A pixel changes only if one of its
+    four neighbours has the wanted label, and if its old segment hangs together around it. Goes
+    down the picture and up again, so that boundaries move either way.
+    """
+    h, w = labels.shape
+    pending = np.empty(labels.size, np.int32)
+    n = 0
+    for y in range(h):
+        for x in range(w):
+            if wanted[y, x] != labels[y, x]:
+                pending[n] = y * w + x
+                n += 1
+    for turn in range(2):
+        for i in range(n):
+            p = pending[i] if turn == 0 else pending[n - 1 - i]
+            y = p // w
+            x = p - y * w
+            old = labels[y, x]
+            new = wanted[y, x]
+            if old == new:
+                continue
+            up = y > 0
+            down = y < h - 1
+            left = x > 0
+            right = x < w - 1
+            east = right and labels[y, x + 1] == old
+            north = up and labels[y - 1, x] == old
+            west = left and labels[y, x - 1] == old
+            south = down and labels[y + 1, x] == old
+            # how many strands of the old segment meet here: one can go without breaking it
+            strands = (
+                east
+                - (east and north and labels[y - 1, x + 1] == old)
+                + north
+                - (north and west and labels[y - 1, x - 1] == old)
+                + west
+                - (west and south and labels[y + 1, x - 1] == old)
+                + south
+                - (south and east and labels[y + 1, x + 1] == old)
+            )
+            touches = (
+                (right and labels[y, x + 1] == new)
+                or (up and labels[y - 1, x] == new)
+                or (left and labels[y, x - 1] == new)
+                or (down and labels[y + 1, x] == new)
+            )
+            if touches and strands == 1:
+                labels[y, x] = new
+
+
+@njit(cache=True, error_model="numpy")
+def measure_shapes(labels, area, bbox, sums, rim):
+    """Measure the shape of every segment in one pass over the runs of each row.
+
+    labels (h, w) int32, rows of the outputs. Writes area and rim (k,) int64, the pixel sides on
+    the rim of the picture, bbox (k, 4) int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y.
+    """
+    h, w = labels.shape
+    area[:] = 0
+    rim[:] = 0
+    sums[:] = 0.0
+    for i in range(area.size):
+        bbox[i, 0] = w
+        bbox[i, 1] = h
+        bbox[i, 2] = 0
+        bbox[i, 3] = 0
+    for y in range(h):
+        across = (y == 0) + (y == h - 1)  # sides on the rim that each pixel of the row has
+        start = 0
+        while start < w:
+            i = labels[y, start]
+            stop = start + 1
+            while stop < w and labels[y, stop] == i:
+                stop += 1
+            area[i] += stop - start
+            rim[i] += across * (stop - start) + (start == 0) + (stop == w)
+            bbox[i, 0] = min(bbox[i, 0], start)
+            bbox[i, 1] = min(bbox[i, 1], y)
+            bbox[i, 2] = max(bbox[i, 2], stop)
+            bbox[i, 3] = y + 1
+            sums[i, 0] += 0.5 * (stop - start) * (start + stop - 1)
+            sums[i, 1] += np.float64(y) * (stop - start)
+            start = stop
