@@ -289,6 +289,30 @@ def test_a_vote_counts_kernel_weights_around(labels, seed):
             assert sums[out[y, x]] >= max(sums.values()) - 1e-3
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_inside_and_near_the_border_the_same_weights_count(seed):
+    """Inside, rows are read in whole lanes; there are up to five labels beside a pixel."""
+    rng = np.random.default_rng(seed)
+    shape = 12, 30 - seed
+    labels = rng.integers(-1, 3 + seed, shape).astype(np.int32)
+    prior = rng.integers(-1, 3 + seed, shape).astype(np.int32)
+    planes = np.full((3, 12, 32), features.FAR)
+    planes[:, :, : shape[1]] = rng.normal(50, 5, (3, *shape))
+    out = voted(labels, planes, prior)
+    found = labels.copy()
+    found.ravel()[labels.ravel() == -1] = joined(labels, planes, 2.0, prior)
+    for y, x in np.ndindex(shape):
+        sums = oracle_poll(labels, prior, planes, y, x)
+        if labels[y, x] >= 0:
+            assert sums[out[y, x]] >= max(sums.values()) - 1e-3
+        elif found[y, x] >= 0:
+            assert sums[found[y, x]] >= max(max(sums.values()), 2.0) - 1e-3
+        else:
+            assert max(sums.values(), default=0.0) <= 2.0 + 1e-3
+    assert (out != labels).any()
+    assert (found != labels).any()
+
+
 def oracle_poll(labels, prior, planes, y, x):
     """Return label → weight, for the labels of a pixel and the four beside it."""
     h, w = labels.shape

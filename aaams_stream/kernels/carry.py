@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+_LANES = 16  # pixels per chunk of a window row: two vectors, no remainder
+
 
 @njit(cache=True, error_model="numpy")
 def trace_row(y, flow, columns, h, nearest, corner, part_x, part_y):
@@ -155,58 +157,118 @@ def carry_labels(
         strange[y] = differ
 
 
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+def colour_weight(dl, da, db, scale):
+    """exp(-32·scale·|Δcolour|²), as a polynomial: no branch and no call, so loops vectorise."""
+    s = min((dl * dl + da * da + db * db) * scale, np.float32(1.0))
+    p = np.float32(1.0) - s + np.float32(0.5) * s * s
+    p = p * p
+    p = p * p
+    p = p * p
+    p = p * p
+    return p * p
+
+
+@njit(cache=True, fastmath=True, error_model="numpy")
+def weigh_square(colours, pitch, labels, h, w, y, x, reach, colour_scale, first, second):
+    """Sum the weights of the pixels within reach of (y, x), itself included, that bear a label.
+
+    colours (3·h·pitch,) and labels (h·w,) are flat. Returns the sums of the labels `first` and
+    `second`. The square lies inside the picture; its rows are read in whole lanes, which end
+    before the picture does.
+    """
+    plane = np.uintp(h * pitch)
+    here = np.uintp(y * pitch + x)
+    own_l = colours[here]
+    own_a = colours[here + plane]
+    own_b = colours[here + plane + plane]
+    side = np.int32(2 * reach + 1)
+    none = np.float32(0.0)
+    total = np.float32(0.0)
+    other = np.float32(0.0)
+    for v in range(y - reach, y + reach + 1):
+        at = np.uintp(v * w + x - reach)
+        at_l = np.uintp(v * pitch + x - reach)
+        at_a = at_l + plane
+        at_b = at_a + plane
+        for j in range(np.uintp(_LANES)):
+            dl = colours[at_l + j] - own_l
+            da = colours[at_a + j] - own_a
+            db = colours[at_b + j] - own_b
+            weight = colour_weight(dl, da, db, colour_scale)
+            weight = weight if np.int32(j) < side else none
+            total += weight if labels[at + j] == first else none
+            other += weight if labels[at + j] == second else none
+    return total, other
+
+
+@njit(cache=True, error_model="numpy")
+def weigh_corner(planes, labels, y, x, reach, colour_scale, name):
+    """Sum the weights as `weigh_square` does, of one label, where the picture ends nearby."""
+    h, w = labels.shape
+    total = np.float32(0.0)
+    for v in range(max(y - reach, 0), min(y + reach + 1, h)):
+        for u in range(max(x - reach, 0), min(x + reach + 1, w)):
+            if labels[v, u] == name:
+                dl = planes[0, v, u] - planes[0, y, x]
+                da = planes[1, v, u] - planes[1, y, x]
+                db = planes[2, v, u] - planes[2, y, x]
+                total += colour_weight(dl, da, db, colour_scale)
+    return total
+
+
 @njit(cache=True, error_model="numpy", inline="always")
-def poll_neighbours(y, x, labels, prior, planes, colour_scale, reach, stay, enough, names, sums):
+def poll_neighbours(
+    y, x, labels, flat_labels, prior, planes, colours, colour_scale, reach, stay, names, sums
+):
     """Sum the kernel weights of the pixels around (y, x) for each label next to it.
 
-    Weights are exp(-32·scale·|Δcolour|²) within `reach` pixels; the carried label of the pixel
-    has a head start of `stay`. Where there is one label only, the sum may end once it is `enough`.
-    Writes names and sums (5,); returns how many labels there are.
+    Weights are exp(-32·scale·|Δcolour|²) within `reach` pixels, at most 7; the carried label of
+    the pixel has a head start of `stay`. flat_labels and colours are labels and planes, flat.
+    Writes names and sums (6,); returns how many labels there are, its own first. A pixel with a
+    label and no other beside it has no sums.
     """
     h, w = labels.shape
-    n = 0
-    if labels[y, x] >= 0:
-        names[0] = labels[y, x]
-        n = 1
+    own = labels[y, x]
+    names[0] = own
+    n = int(own >= 0)
     for step in range(4):
-        v = y + (step == 0) - (step == 1)
-        u = x + (step == 2) - (step == 3)
-        if v < 0 or u < 0 or v >= h or u >= w or labels[v, u] < 0:
-            continue
-        known = False
+        v = min(max(y + (step == 0) - (step == 1), 0), h - 1)
+        u = min(max(x + (step == 2) - (step == 3), 0), w - 1)
+        name = labels[np.uintp(v), np.uintp(u)]  # unsigned: not checked for counting from the end
+        known = name < 0
         for k in range(n):
-            known = known or names[k] == labels[v, u]
+            known |= names[k] == name
         if not known:
-            names[n] = labels[v, u]
+            names[n] = name
             n += 1
-    own_l = planes[0, y, x]
-    own_a = planes[1, y, x]
-    own_b = planes[2, y, x]
-    top = np.uintp(max(y - reach, 0))  # unsigned: an index that cannot be negative is cheaper
-    end = np.uintp(min(y + reach + 1, h))
-    left = np.uintp(max(x - reach, 0))
-    right = np.uintp(min(x + reach + 1, w))
+    if n <= int(own >= 0):
+        return n
+    inside = y >= reach and y + reach < h and x >= reach and x + reach < w
+    if inside and (y + reach) * w + x - reach + _LANES <= h * w:
+        names[n] = -1  # an odd number of labels has none beside the last
+        for k in range(0, n, 2):
+            sums[k], sums[k + 1] = weigh_square(
+                colours,
+                planes.shape[2],
+                flat_labels,
+                h,
+                w,
+                y,
+                x,
+                reach,
+                colour_scale,
+                names[k],
+                names[k + 1],
+            )
+    else:
+        for k in range(n):
+            sums[k] = weigh_corner(planes, labels, y, x, reach, colour_scale, names[k])
+    if own >= 0:
+        sums[0] -= np.float32(1.0)  # the pixel itself has no vote
     for k in range(n):
-        name = names[k]
-        total = stay if name == prior[y, x] else np.float32(0.0)
-        for v in range(top, end):
-            if n == 1 and total >= enough:
-                break
-            for u in range(left, right):
-                if labels[v, u] != name or (v == np.uintp(y) and u == np.uintp(x)):
-                    continue
-                dl = planes[0, v, u] - own_l
-                da = planes[1, v, u] - own_a
-                db = planes[2, v, u] - own_b
-                s = (dl * dl + da * da + db * db) * colour_scale
-                s = min(s, np.float32(1.0))
-                p = np.float32(1.0) - s + np.float32(0.5) * s * s
-                p = p * p
-                p = p * p
-                p = p * p
-                p = p * p
-                total += p * p
-        sums[k] = total
+        if names[k] == prior[y, x]:
+            sums[k] += stay
     return n
 
 
@@ -217,29 +279,36 @@ def vote_boundaries(labels, prior, planes, colour_scale, reach, stay, out):
     Reads labels, writes out: all pixels at once. Pixels without a label stay without.
     """
     h, w = labels.shape
+    flat_labels = labels.reshape(labels.size)
+    colours = planes.reshape(planes.size)
     for y in prange(h):
-        names = np.empty(5, np.int32)
-        sums = np.empty(5, np.float32)
+        names = np.empty(6, np.int32)
+        sums = np.empty(6, np.float32)
+        row = labels[y]
+        above = labels[max(y - 1, 0)]
+        below = labels[min(y + 1, h - 1)]
+        edge = np.empty(w, np.bool_)
         for x in range(w):
-            own = labels[y, x]
-            out[y, x] = own
-            if own < 0 or (
-                labels[max(y - 1, 0), x] == own
-                and labels[min(y + 1, h - 1), x] == own
-                and labels[y, max(x - 1, 0)] == own
-                and labels[y, min(x + 1, w - 1)] == own
-            ):
+            edge[x] = (row[x] != above[x]) | (row[x] != below[x])
+        for x in range(w - 1):
+            edge[x] |= row[x] != row[x + 1]
+        for x in range(1, w):
+            edge[x] |= row[x] != row[x - 1]
+        for x in range(w):
+            out[y, x] = row[x]
+            if row[x] < 0 or not edge[x]:
                 continue
             n = poll_neighbours(
                 y,
                 x,
                 labels,
+                flat_labels,
                 prior,
                 planes,
+                colours,
                 colour_scale,
                 reach,
                 stay,
-                np.float32(0.0),  # without a rival the pixel stays
                 names,
                 sums,
             )
@@ -277,17 +346,31 @@ def join_neighbours(pixels, labels, prior, planes, colour_scale, reach, stay, en
     h, w = labels.shape
     joined = np.empty(pixels.size, np.int32)
     ask = np.ones((h, w), np.bool_)
+    flat_ask = ask.reshape(ask.size)
+    flat_labels = labels.reshape(labels.size)
+    colours = planes.reshape(planes.size)
     for _ in range(rounds):
         for i in prange(pixels.size):
-            names = np.empty(5, np.int32)
-            sums = np.empty(5, np.float32)
+            names = np.empty(6, np.int32)
+            sums = np.empty(6, np.float32)
+            joined[i] = -1
+            if flat_labels[pixels[i]] >= 0 or not flat_ask[pixels[i]]:
+                continue
             y = pixels[i] // w
             x = pixels[i] % w
-            joined[i] = -1
-            if labels[y, x] >= 0 or not ask[y, x]:
-                continue
             n = poll_neighbours(
-                y, x, labels, prior, planes, colour_scale, reach, stay, enough, names, sums
+                y,
+                x,
+                labels,
+                flat_labels,
+                prior,
+                planes,
+                colours,
+                colour_scale,
+                reach,
+                stay,
+                names,
+                sums,
             )
             most = np.float32(0.0)
             for k in range(n):
