@@ -336,10 +336,31 @@ class Modes:
 
     def bandwidths(self) -> NDArray[np.float32]:
         """Return Σ (k, 5, 5), block-diagonal over colour and space."""
-        full = np.zeros((len(self.precision), 5, 5))
-        full[:, :3, :3] = self.precision[:, FULL]
-        full[:, 3:, 3:] = self.precision[:, [[6, 7], [7, 8]]]
-        return np.linalg.inv(full).astype(np.float32)
+        full = np.zeros((len(self.precision), 5, 5), np.float32)
+        full[:, :3, :3] = inverted(self.precision[:, :6].astype(np.float64))[:, FULL]
+        xx, xy, yy = self.precision[:, 6:9].T.astype(np.float64)
+        full[:, 3:, 3:] = (np.array([[yy, -xy], [-xy, xx]]) / (xx * yy - xy * xy)).T
+        return full
+
+
+def inverted(upper: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the inverses of symmetric 3x3 matrices; upper triangles (k, 6) in and out.
+
+    Written out: LAPACK takes a microsecond a matrix.
+    """
+    ll, la, lb, aa, ab, bb = upper.T
+    rows = np.stack(
+        [
+            aa * bb - ab * ab,
+            lb * ab - la * bb,
+            la * ab - lb * aa,
+            ll * bb - lb * lb,
+            la * lb - ll * ab,
+            ll * aa - la * la,
+        ],
+        axis=1,
+    )
+    return np.asarray(rows / (ll * rows[:, 0] + la * rows[:, 1] + lb * rows[:, 2])[:, None])
 
 
 def nearest_pixels(
@@ -351,18 +372,41 @@ def nearest_pixels(
     return row, column
 
 
+def densest_pixels(labels: NDArray[Any], density: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the flat index (k,) of the densest pixel of each segment of labels (h, w)."""
+    densest = np.empty(int(labels.max()) + 1, np.int64)
+    regions.densest_pixels(labels, density, densest)
+    return densest
+
+
+def densest_of_all(
+    densest: NDArray[np.int64], density: NDArray[np.float32], segments: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """Return what densest_pixels does for segments made of pieces whose densest pixels are known.
+
+    densest, segments (n,): of each piece its densest pixel and the segment, dense from 0.
+    """
+    # Densest last, of equals the first in raster order, so that it is the one that stays.
+    order = np.lexsort((-densest, density.reshape(-1)[densest]))
+    joined = np.empty(int(segments.max()) + 1, np.int64)
+    joined[segments[order]] = densest[order]
+    return joined
+
+
 def find_modes(
-    labels: NDArray[Any], pixels: Field, clusters: NDArray[np.int32], params: Params
+    labels: NDArray[Any],
+    densest: NDArray[np.int64],
+    pixels: Field,
+    clusters: NDArray[np.int32],
+    params: Params,
 ) -> Modes:
     """Find the mode of each segment of labels (h, w) among the given clusters.
 
-    A segment may hold several clusters, and a piece of one. Its mode is the densest of those that
-    stand inside it; a piece cut off from its mode gets its densest pixel and the base bandwidth.
+    densest (k,): the densest pixel of each segment. A segment may hold several clusters, and a
+    piece of one. Its mode is the densest of those that stand inside it; a piece cut off from its
+    mode gets its densest pixel and the base bandwidth.
     """
-    w = labels.shape[1]
-    densest = np.empty(int(labels.max()) + 1, np.int64)
-    regions.densest_pixels(labels, pixels.density, densest)
-    y, x = np.divmod(densest, w)
+    y, x = np.divmod(densest, labels.shape[1])
     location = np.stack([*pixels.planes[:, y, x], x, y], axis=1).astype(np.float32)
     location += pixels.bearing[pixels.start[y, x]]
     density = pixels.density[y, x]

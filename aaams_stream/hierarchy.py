@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.climb import inverted
 from aaams_stream.kernels import regions
 from aaams_stream.params import PostParams
 
@@ -55,6 +55,15 @@ class MergeTree:
         Labels are dense from 0 in raster order. A number beyond the finest partition gives the
         finest one; level 0 does too.
         """
+        labels = np.empty(self.leaves.shape, np.uint32)
+        holders = self.holders(level=level, segments=segments)
+        regions.rename(self.leaves, holders, labels.view(np.int32))
+        return labels
+
+    def holders(
+        self, *, level: float | None = None, segments: int | None = None
+    ) -> NDArray[np.int32]:
+        """Return the segment (k,) of the same partition that holds each leaf."""
         if (level is None) == (segments is None):
             raise ValueError("give either a level or a number of segments")
         if segments is not None:
@@ -68,9 +77,9 @@ class MergeTree:
             merges = self.forced + int(above[0]) if above.size else self.level.size
             if level == 0:
                 merges = self.forced
-        labels = np.empty(self.leaves.shape, np.uint32)
-        regions.cut_tree(self.survivor, self.absorbed, merges, self.leaves, labels)
-        return labels
+        holders = np.empty(int(self.leaves.max()) + 1, np.int32)
+        regions.hold_leaves(self.survivor, self.absorbed, merges, holders)
+        return holders
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,26 +122,29 @@ class RegionGraph:
         )
         return MergeTree(self.leaves, survivor, absorbed, level, forced)
 
-    def colours(
-        self, labels: NDArray[Any], floor: float
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Return the colours (k, 9) of the segments of a coarser partition and their spread (k,).
+    def areas(self, holders: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the pixels (n,) of the segments of a coarser partition; holders as in a tree."""
+        return np.bincount(holders, weights=self.moments[:, 0]).astype(np.int64)
 
-        labels (h, w): dense from 0. A row of colours is the mean (3) and the inverse of the
-        variance plus `floor` (6); the spread is the sum of squared deviations from the mean.
+    def colours(
+        self, holders: NDArray[np.int32], floor: float
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Return the colours (n, 9) of the segments of a coarser partition and their spread (n,).
+
+        holders (k,): the segment of each region, dense from 0. A row of colours is the mean (3) and
+        the inverse of the variance plus `floor` (6); the spread is the sum of squared deviations
+        from the mean.
         """
-        sums = np.empty((int(labels.max()) + 1, 10))
-        regions.pool_moments(self.moments, self.leaves, labels, sums)
+        sums = np.empty((int(holders.max()) + 1, 10))
+        regions.pool_moments(self.moments, holders, sums)
         upper = np.triu_indices(3)
         total = sums[:, 0].copy()
         sums /= sums[:, :1]
         mean = sums[:, 1:4]
-        variance = np.empty((len(sums), 3, 3))
-        variance[:, upper[0], upper[1]] = sums[:, 4:] - mean[:, upper[0]] * mean[:, upper[1]]
-        variance[:, upper[1], upper[0]] = variance[:, upper[0], upper[1]]
-        inverse = np.linalg.inv(variance + floor * np.eye(3))
-        rows = np.hstack([mean, inverse[:, upper[0], upper[1]]]).astype(np.float32)
-        return rows, total * np.trace(variance, axis1=1, axis2=2)
+        variance = sums[:, 4:] - mean[:, upper[0]] * mean[:, upper[1]]
+        inverse = inverted(variance + floor * np.eye(3)[upper])
+        rows = np.hstack([mean, inverse]).astype(np.float32)
+        return rows, total * variance[:, [0, 3, 5]].sum(axis=1)
 
 
 def connect_regions(

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream import features, kernels
-from aaams_stream.climb import FLOOR, History, cluster_pixels, find_modes, stopwatch
+from aaams_stream.climb import (
+    FLOOR,
+    History,
+    cluster_pixels,
+    densest_pixels,
+    find_modes,
+    stopwatch,
+)
 from aaams_stream.hierarchy import MergeTree, build_tree, connect_regions
 from aaams_stream.params import Params, resolve
 
@@ -64,7 +71,8 @@ def segment_image(
         labels = tree.cut(level=params.post.threshold)
     else:
         labels = tree.cut(segments=segments)
-    modes = find_modes(labels, clusters, alive, params)
+    densest = densest_pixels(labels, clusters.density)
+    modes = find_modes(labels, densest, clusters, alive, params)
     clock("post")
     return ImageSegmentation(
         labels,

@@ -28,6 +28,8 @@ from aaams_stream.climb import (
     base_precision,
     climb,
     cluster_pixels,
+    densest_of_all,
+    densest_pixels,
     find_modes,
     history_row,
     merge_moved,
@@ -213,8 +215,8 @@ def _cold(
     level = params.post.threshold
     if params.stream.segments:
         level = max(tree.level_of(params.stream.segments), _NOISE)
-    labels = tree.cut(level=level).astype(np.int32)
-    modes = find_modes(labels, pixels, alive, params)
+    labels = tree.cut(level=level).view(np.int32)
+    modes = find_modes(labels, densest_pixels(labels, pixels.density), pixels, alive, params)
     count = len(modes.density)
     next_id = 1 if state is None else state.next_id
     index = 0 if state is None else state.index
@@ -233,7 +235,7 @@ def _cold(
         smooth=picture.smooth,
         density=pixels.density,
         grey=picture.grey,
-        table=_table(ids, born, labels, modes, graph, born, params),
+        table=_table(ids, born, tree.holders(level=level), modes, graph, born, params),
         lost=Lost.empty(),
     )
     return new, np.array(events, EVENT_DTYPE)
@@ -264,19 +266,20 @@ def _warm(
     least = _least_sizes(labels.size, params)
     floor = FLOOR * params.colour.sigma2
     tree = graph.merged(params.post, least, floor, old, home, limits)
-    pieces = tree.cut(level=np.inf).view(np.int32)
+    holders = tree.holders(level=np.inf)
+    pieces = np.empty_like(labels)
+    regions.rename(graph.leaves, holders, pieces)
     clock("regions")
 
-    areas = np.empty(int(pieces.max()) + 1, np.int64)
-    regions.count_pixels(pieces, areas)
-    modes = find_modes(pieces, pixels, alive, params)
+    densest = densest_pixels(pieces, pixels.density)
+    modes = find_modes(pieces, densest, pixels, alive, params)
     settled = settle(
         pieces,
         prediction.prior,
         labels,
         modes,
-        graph.colours(pieces, floor)[0],
-        areas,
+        graph.colours(holders, floor)[0],
+        graph.areas(holders),
         state.table,
         state.lost,
         state.index,
@@ -289,8 +292,10 @@ def _warm(
     row_before = settled.old[first]
     rested = (row_before >= 0) & ~due[row_before]
     checked = np.where(rested, state.table.checked[row_before], state.index)
-    modes = _carry_modes(final, ids, pixels, carried, alive, params, state)
-    table = _table(ids, settled.born[first], final, modes, graph, checked, params)
+    densest = densest_of_all(densest, pixels.density, row)
+    modes = _carry_modes(final, densest, ids, pixels, carried, alive, params, state)
+    holders = row.astype(np.int32)[holders]
+    table = _table(ids, settled.born[first], holders, modes, graph, checked, params)
     table = table.after(state.table, row_before, motion)
     level = state.level
     if params.stream.segments:
@@ -445,6 +450,7 @@ def _join_newcomers(
 
 def _carry_modes(
     labels: NDArray[np.int32],
+    densest: NDArray[np.int64],
     ids: NDArray[np.uint32],
     pixels: Field,
     carried: NDArray[np.int32],
@@ -459,7 +465,7 @@ def _carry_modes(
     inside &= ids[row] == state.table.ids[carried]
     strays = np.zeros(pixels.rho.size, np.bool_)
     strays[carried[~inside]] = True
-    modes = find_modes(labels, pixels, alive[~strays[alive]], params)
+    modes = find_modes(labels, densest, pixels, alive[~strays[alive]], params)
     return dataclasses.replace(
         modes, density=np.where(modes.density > 1, modes.density - 1, modes.density)
     )
@@ -468,15 +474,14 @@ def _carry_modes(
 def _table(
     ids: NDArray[np.uint32],
     born: NDArray[np.int64],
-    labels: NDArray[np.int32],
+    holders: NDArray[np.int32],
     modes: Modes,
     graph: RegionGraph,
     checked: NDArray[np.int64],
     params: Params,
 ) -> Table:
-    colours, spread = graph.colours(labels, FLOOR * params.colour.sigma2)
-    area = np.empty(len(ids), np.int64)
-    regions.count_pixels(labels, area)
+    colours, spread = graph.colours(holders, FLOOR * params.colour.sigma2)
+    area = graph.areas(holders)
     return Table(
         ids=ids,
         born=born,

@@ -30,6 +30,7 @@ OWNERS = {
 # What a room may know of ours, beyond errors, model, params and kernels.
 FRIENDS = {
     "image": {"climb", "features", "hierarchy"},
+    "hierarchy": {"climb"},
     "identity": {"climb"},
     "preview": {"live", "pictures", "render"},
     "source": {"demo"},

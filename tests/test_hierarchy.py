@@ -12,7 +12,7 @@ import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aaams_stream import Params, features, segment_image
+from aaams_stream import Params, climb, features, segment_image
 from aaams_stream.hierarchy import MergeTree, connect_regions
 
 
@@ -142,7 +142,9 @@ def test_the_colours_of_a_coarser_partition_are_those_of_its_pixels():
     ones = np.ones(owner.shape, np.float32)
     graph = connect_regions(owner, planes, ones, features.edge_strength(planes, 30))
     labels = tree_of(0).cut(segments=7).astype(np.int32)
-    colours, spread = graph.colours(labels, 2.0)
+    holders = tree_of(0).holders(segments=7)
+    colours, spread = graph.colours(holders, 2.0)
+    np.testing.assert_array_equal(graph.areas(holders), np.bincount(labels.ravel()))
     for label in range(7):
         pixels = planes[:, :, :30][:, labels == label].astype(np.float64)
         variance = np.cov(pixels, bias=True)
@@ -150,3 +152,28 @@ def test_the_colours_of_a_coarser_partition_are_those_of_its_pixels():
         inverse = np.linalg.inv(variance + 2.0 * np.eye(3))[np.triu_indices(3)]
         np.testing.assert_allclose(colours[label, 3:], inverse, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(spread[label], pixels.shape[1] * np.trace(variance), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_densest_pixel_of_joined_pieces_is_the_densest_of_the_whole(seed):
+    """Also where densities are equal, which is where the first pixel counts."""
+    rng = np.random.default_rng(seed)
+    pieces = tree_of(0).cut(segments=12).astype(np.int32)
+    density = rng.choice(np.float32([0.25, 0.5, 1.0]), pieces.shape)
+    segments = np.append(rng.permutation(4), rng.integers(0, 4, 8))
+    expected = climb.densest_pixels(segments[pieces].astype(np.int32), density)
+    densest = climb.densest_pixels(pieces, density)
+    np.testing.assert_array_equal(climb.densest_of_all(densest, density, segments), expected)
+
+
+def test_bandwidths_are_the_inverses_of_precisions():
+    rng = np.random.default_rng(0)
+    precision = np.zeros((20, 5, 5))
+    for block in (slice(3), slice(3, 5)):
+        root = rng.normal(size=(20, 5, 5))[:, block, block]
+        precision[:, block, block] = root @ root.transpose(0, 2, 1) + 0.1 * np.eye(5)[block, block]
+    rows = np.zeros((20, 10), np.float32)
+    rows[:, :6] = precision[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    rows[:, 6:9] = precision[:, [3, 3, 4], [3, 4, 4]]
+    found = climb.Modes(rows[:, :5], rows, rows, rows[:, 0]).bandwidths()
+    np.testing.assert_allclose(found, np.linalg.inv(precision), rtol=1e-4, atol=1e-4)

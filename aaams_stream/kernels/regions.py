@@ -622,57 +622,43 @@ def merge_regions(
 
 
 @njit(cache=True, error_model="numpy")
-def cut_tree(survivor, absorbed, merges, leaves, labels):
-    """Apply the first `merges` merges to the leaf map; number regions in raster order.
+def hold_leaves(survivor, absorbed, merges, holders):
+    """Apply the first `merges` merges; number regions in the order of their first leaf.
 
-    leaves (h, w) int32, numbered in raster order; writes labels (h, w) uint32; returns how many
-    regions there are.
+    Writes holders (k,) int32: the region of each leaf. Leaves are numbered in raster order, and so
+    are the regions.
     """
-    h, w = leaves.shape
-    regions = leaves.max() + 1
-    parent = np.arange(regions).astype(np.int32)
+    parent = np.arange(holders.size).astype(np.int32)
     for i in range(merges):
         parent[absorbed[i]] = survivor[i]
-    # leaves are numbered in raster order, so the first leaf of a region tells where it begins
-    number = np.full(regions, -1, np.int64)
-    of_leaf = np.empty(regions, labels.dtype)
+    number = np.full(holders.size, -1, np.int32)
     n = 0
-    for leaf in range(regions):
+    for leaf in range(holders.size):
         r = root_of(parent, np.int32(leaf))
         if number[r] < 0:
             number[r] = n
             n += 1
-        of_leaf[leaf] = number[r]
-    for y in range(h):
-        for x in range(w):
-            labels[y, x] = of_leaf[leaves[y, x]]
-    return n
+        holders[leaf] = number[r]
 
 
 @njit(cache=True, error_model="numpy")
-def pool_moments(moments, leaves, labels, sums):
-    """Sum the moments of leaves over the segments that hold them, as raw sums.
+def pool_moments(moments, holders, sums):
+    """Sum the moments of regions over the segments that hold them, as raw sums.
 
-    moments (k, 11); leaves (h, w), numbered in raster order; labels (h, w): a coarser partition.
-    Writes sums (m, 10): weight, weighted colour (3) and products of colour (6).
+    moments (k, 13); holders (k,) int32: the segment of each region. Writes sums (n, 10): weight,
+    weighted colour (3) and products of colour (6).
     """
-    h, w = leaves.shape
     sums[:] = 0.0
-    leaf = 0
-    for y in range(h):
-        for x in range(w):
-            if leaves[y, x] != leaf:
-                continue
-            m = moments[leaf]
-            leaf += 1
-            s = sums[labels[y, x]]
-            s[0] += m[1]
-            k = 4
-            for i in range(3):
-                s[1 + i] += m[1] * m[2 + i]
-                for j in range(i, 3):
-                    s[k] += m[1 + k] + m[1] * m[2 + i] * m[2 + j]
-                    k += 1
+    for r in range(holders.size):
+        m = moments[r]
+        s = sums[holders[r]]
+        s[0] += m[1]
+        k = 4
+        for i in range(3):
+            s[1 + i] += m[1] * m[2 + i]
+            for j in range(i, 3):
+                s[k] += m[1 + k] + m[1] * m[2 + i] * m[2 + j]
+                k += 1
 
 
 @njit(cache=True, error_model="numpy")
@@ -700,18 +686,3 @@ def rename(labels, names, out):
         for x in range(w):
             label = labels[y, x]
             out[y, x] = names[label] if label >= 0 else label
-
-
-@njit(cache=True, error_model="numpy")
-def count_pixels(labels, area):
-    """Write the number of pixels of each label from 0 to area (k,) int64; labels (h, w) int32."""
-    h, w = labels.shape
-    area[:] = 0
-    for y in range(h):
-        x = 0
-        while x < w:
-            label = labels[y, x]
-            start = x
-            while x < w and labels[y, x] == label:
-                x += 1
-            area[label] += x - start
