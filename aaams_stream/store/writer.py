@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.codecs import TransposeCodec
 
 from aaams_stream.errors import SinkError
 from aaams_stream.model import FrameSegmentation
@@ -265,13 +266,27 @@ def _load_state(root: zarr.Group, frames: int) -> dict[str, NDArray[Any]] | None
         return dict(arrays)
 
 
+def _room_for(array: Any) -> NDArray[Any]:
+    """Return a buffer for a chunk of frames, laid out in memory as the chunk will be.
+
+    The codec that transposes the chunk then has nothing to copy.
+    """
+    shape = (CHUNK_FRAMES, *array.shape[1:])
+    order: Sequence[int] = range(len(shape))
+    for codec in array.filters:
+        if isinstance(codec, TransposeCodec):
+            order = codec.order
+    return np.empty([shape[axis] for axis in order], array.dtype).transpose(np.argsort(order))
+
+
 class _Frames:
     """An array of frames, written in whole chunks."""
 
     def __init__(self, array: Any, frames: int) -> None:
-        self._array = array
+        # comparing every pixel with the fill value, to leave out empty chunks, costs a millisecond
+        self._array = array.with_config({"write_empty_chunks": True})
         self._start = frames  # of the frames in the buffer
-        self._buffer = np.empty((CHUNK_FRAMES, *array.shape[1:]), dtype=array.dtype)
+        self._buffer = _room_for(array)
         self._filled = 0
         if array.shape[0] != frames:
             array.resize((frames, *array.shape[1:]))
