@@ -209,6 +209,8 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
                 run.warm.append(spent)
                 run.wall.append(took)
                 for stage, seconds in cpu.items():
+                    if stage not in result.stats:
+                        continue  # a frame of the wanted size is not scaled
                     run.stages_cpu.setdefault(stage, []).append(seconds)
                     run.stages_wall.setdefault(stage, []).append(result.stats[stage])
             if settled and frame.index % TURN == 0:
