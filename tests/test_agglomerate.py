@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -139,21 +140,23 @@ def test_every_pixel_points_at_its_surviving_cluster():
     np.testing.assert_array_equal(field.ripe, field.count[field.owner] >= 9)
 
 
-def test_partners_are_the_owners_of_points_in_the_vicinity_that_pass_the_merge_check():
+@pytest.mark.parametrize("epsilon", [4.0, 9.0])  # up to 16 pixels wide, and wider
+def test_partners_are_the_owners_of_points_in_the_vicinity_that_pass_the_merge_check(epsilon):
     field, points, alive, scales = moved_field()
+    domains = [grids.DOMAINS[0], dataclasses.replace(grids.DOMAINS[1], epsilon=epsilon)]
     partners = np.empty((alive.size, 64), np.int32)
     found = np.empty(alive.size, np.int32)
     level = np.zeros_like(field.rho)  # no partner is denser, so that none ends the list
     agglomerate.find_partners(
-        alive, field.planes, field.owner, field.start, scales.epsilon_colour, scales.epsilon_space,
-        scales.colour, scales.space, field.location, field.shift, field.bearing, level,
-        partners, found,
+        alive, field.planes, field.owner, field.start, scales.epsilon_colour,
+        np.float32(epsilon**2), scales.colour, scales.space, field.location, field.shift,
+        field.bearing, level, partners, found,
     )  # fmt: skip
     owners = field.owner.ravel()
     several = 0
     for i, u in enumerate(alive):
         place, step = field.location[u].astype(np.float64), field.shift[u].astype(np.float64)
-        near = np.flatnonzero(reference.in_vicinity(place, points, grids.DOMAINS))
+        near = np.flatnonzero(reference.in_vicinity(place, points, domains))
         expected = {
             int(owners[p])
             for p in near

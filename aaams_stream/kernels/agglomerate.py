@@ -290,22 +290,29 @@ def merge_first(
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
-def any_near(flat, plane, at, chunks, place, epsilon_sq):
-    """Tell whether a pixel of the lanes that begin at `at` has a colour within ε of `place`."""
+def near_lanes(flat, plane, at, first, dy, place, epsilon_colour_sq, epsilon_space_sq):
+    """Tell which pixels of the lanes that begin at `at` lie within ε of `place`: bit j for lane j.
+
+    flat: the planes (3·plane,); first, dy: how far off the first of them is in x and y.
+    """
     ul = place[0]
     ua = place[1]
     ub = place[2]
+    dy_sq = dy * dy
+    at_l = np.uintp(at)
+    at_a = at_l + plane
+    at_b = at_a + plane
     hits = np.int32(0)
-    for k in range(chunks):
-        at_l = np.uintp(at + k * _LANES)
-        at_a = at_l + plane
-        at_b = at_a + plane
-        for j in range(np.uintp(_LANES)):
-            dl = flat[at_l + j] - ul
-            da = flat[at_a + j] - ua
-            db = flat[at_b + j] - ub
-            hits += np.int32(dl * dl + da * da + db * db <= epsilon_sq)
-    return hits > 0
+    for j in range(np.uintp(_LANES)):
+        dl = flat[at_l + j] - ul
+        da = flat[at_a + j] - ua
+        db = flat[at_b + j] - ub
+        dx = first + np.float32(np.int32(j))
+        near = (dl * dl + da * da + db * db <= epsilon_colour_sq) & (
+            dx * dx + dy_sq <= epsilon_space_sq
+        )
+        hits |= np.int32(near) << np.int32(j)
+    return hits
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
@@ -332,8 +339,7 @@ def find_partners(
     the first partner that is denser: whatever else merges before, that one will absorb the
     cluster, because in every merge the denser survives.
     """
-    h, w = owner.shape
-    pitch = planes.shape[2]
+    _, h, pitch = planes.shape
     flat = planes.reshape(planes.size)
     plane = np.uintp(h * pitch)
     reach = int(np.sqrt(epsilon_space_sq))
@@ -345,40 +351,46 @@ def find_partners(
         y = np.empty(5, np.float32)
         n = 0
         lost = False
-        at = min(max(int(place[3]) - reach, 0), pitch - chunks * _LANES)
-        for row in range(max(int(place[4]) - reach, 0), min(int(place[4]) + reach + 2, h)):
+        left = min(max(int(place[3]) - reach, 0), pitch - chunks * _LANES)
+        top = max(int(place[4]) - reach, 0)
+        end = min(int(place[4]) + reach + 2, h)
+        for job in range((end - top) * chunks):
+            row = top + job // chunks
+            x = left + job % chunks * _LANES
             y[4] = np.float32(row)
-            x0, x1 = vicinity_span(place, place[4] - y[4], epsilon_space_sq, w)
-            if (
-                lost
-                or x1 <= x0
-                or not any_near(flat, plane, row * pitch + at, chunks, place, epsilon_colour_sq)
-            ):
-                continue
-            for x in range(x0, x1):
-                v = owner[row, x]
-                known = v == u
-                for k in range(min(n, room)):
-                    known = known or partners[i, k] == v
-                if known:
-                    continue
-                gap = np.float32(0.0)
-                for k in range(3):
-                    y[k] = planes[k, row, x]
-                    gap += (place[k] - y[k]) * (place[k] - y[k])
-                if gap > epsilon_colour_sq:
-                    continue
-                y[3] = np.float32(x)
-                if not same_mode(
-                    place, shift[u], y, bearing[start[row, x]], colour_weight, space_weight
-                ):
-                    continue
-                if n < room:
-                    partners[i, n] = v
-                n += 1
-                lost = rho[v] > rho[u]
-                if lost:
-                    break
+            hits = near_lanes(
+                flat,
+                plane,
+                row * pitch + x,
+                np.float32(x) - place[3],
+                y[4] - place[4],
+                place,
+                epsilon_colour_sq,
+                epsilon_space_sq,
+            )
+            while hits != 0:
+                if hits & 1:
+                    v = owner[np.uintp(row), np.uintp(x)]
+                    known = v == u
+                    for k in range(min(n, room)):
+                        known |= partners[i, k] == v
+                    if not known:
+                        y[0] = planes[0, row, x]
+                        y[1] = planes[1, row, x]
+                        y[2] = planes[2, row, x]
+                        y[3] = np.float32(x)
+                        ahead = bearing[start[row, x]]
+                        if same_mode(place, shift[u], y, ahead, colour_weight, space_weight):
+                            if n < room:
+                                partners[i, n] = v
+                            n += 1
+                            lost = rho[v] > rho[u]
+                            if lost:
+                                break
+                hits >>= 1
+                x += 1
+            if lost:
+                break
         found[i] = n
 
 
