@@ -415,11 +415,8 @@ def find_modes(
     moments[:, 1:6] = location
     precision = np.tile(base_precision(params), (len(densest), 1))
 
-    # Densest last, so that it is the one that stays.
-    order = clusters[np.argsort(pixels.rho[clusters], kind="stable")]
-    home = labels[nearest_pixels(pixels.location[order], labels.shape)]
-    winner = np.full(len(densest), -1, np.int32)
-    winner[home] = order
+    winner = np.empty(len(densest), np.int32)
+    regions.densest_clusters(labels, clusters, pixels.location, pixels.rho, winner)
     held = np.flatnonzero(winner >= 0)
     winner = winner[held]
     location[held] = pixels.location[winner]

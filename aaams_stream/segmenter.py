@@ -422,7 +422,8 @@ def _join_newcomers(
     state: SegmenterState,
 ) -> NDArray[np.int32]:
     """Run Alg. 1 on the pixels without a label, the last clusters; return all clusters alive."""
-    new = np.arange(pixels.rho.size - unknown.size, pixels.rho.size, dtype=np.int32)
+    known = pixels.rho.size - unknown.size
+    new = np.arange(known, pixels.rho.size, dtype=np.int32)
     window.first_step(
         unknown,
         new,
@@ -433,9 +434,9 @@ def _join_newcomers(
         pixels.location,
         pixels.density,
     )
-    pixels.rho[new] = pixels.density.reshape(-1)[unknown]
-    pixels.shift[new] = pixels.bearing[new]
-    pixels.precision[new] = base_precision(params)
+    pixels.rho[known:] = pixels.density.reshape(-1)[unknown]
+    pixels.shift[known:] = pixels.bearing[known:]
+    pixels.precision[known:] = base_precision(params)
     agglomerate.begin_trajectories(new, pixels.location, pixels.rho, pixels.moments)
     merges = merge_moved(pixels, new, Scales.of(params))
     alive = np.concatenate([carried, new])

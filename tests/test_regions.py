@@ -308,6 +308,23 @@ def test_the_heap_yields_entries_in_order_ties_by_item(entries):
     assert out == sorted(entries)
 
 
+@given(st.integers(0, 2**32 - 1))
+def test_the_densest_cluster_that_stands_in_a_region_is_found_and_ties_go_to_the_last(seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 5, (6, 8)).astype(np.int32)
+    location = rng.uniform(-1, 9, (20, 5)).astype(np.float32)
+    rho = rng.choice(np.float32([0.25, 0.5, 1.0]), 20)
+    clusters = rng.permutation(20)[:12].astype(np.int32)
+    best = np.empty(6, np.int32)
+    regions.densest_clusters(labels, clusters, location, rho, best)
+    column = np.clip(np.rint(location[:, 3]), 0, 7).astype(int)
+    row = np.clip(np.rint(location[:, 4]), 0, 5).astype(int)
+    expected = np.full(6, -1)
+    for c in clusters[np.argsort(rho[clusters], kind="stable")]:
+        expected[labels[row[c], column[c]]] = c
+    np.testing.assert_array_equal(best, expected)
+
+
 def test_the_densest_pixel_of_a_region_is_found_and_ties_go_to_the_first():
     labels = np.array([[0, 0, 1], [0, 1, 1]], np.uint32)
     density = np.array([[0.1, 0.7, 0.3], [0.7, 0.9, 0.9]], np.float32)

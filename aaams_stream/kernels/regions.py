@@ -676,6 +676,22 @@ def densest_pixels(labels, density, best):
 
 
 @njit(cache=True, error_model="numpy")
+def densest_clusters(labels, clusters, location, rho, best):
+    """Write the densest of the clusters that stand in each region to best (k,) int32, else -1.
+
+    labels (h, w); clusters (m,) int32: rows of location (n, 5) and rho (n,). Ties go to the last.
+    """
+    h, w = labels.shape
+    best[:] = -1
+    for c in clusters:
+        x = min(max(int(np.rint(location[c, 3])), 0), w - 1)
+        y = min(max(int(np.rint(location[c, 4])), 0), h - 1)
+        r = labels[y, x]
+        if best[r] < 0 or rho[c] >= rho[best[r]]:
+            best[r] = c
+
+
+@njit(cache=True, error_model="numpy")
 def rename(labels, names, out):
     """Write names (k,) int32 of labels (h, w) int32 to out (h, w), which may be labels itself.
 
