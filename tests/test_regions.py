@@ -153,7 +153,7 @@ def test_regions_alike_merge_at_level_zero_and_never_at_nan(seed, spread):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(3, 3)) * spread
     scatter = (root @ root.T)[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-    a = np.concatenate([[20.0, 7.0], rng.uniform(0, 100, 3), scatter])
+    a = np.concatenate([[20.0, 7.0], rng.uniform(0, 100, 3), scatter, [0.0, 0.0]])
     b = a.copy()
     b[:2] *= 3
     b[5:] *= 3 * (1 + rng.normal() * 1e-16)
