@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ from aaams_stream.preview.desk import Desk
 from aaams_stream.preview.encode import Encoder, encode_frame
 from aaams_stream.preview.paint import VIEWS, paint_view
 from aaams_stream.preview.server import PreviewServer
+from aaams_stream.preview.websocket import WebSocket
 from aaams_stream.preview.window import Panel, check_display
 from aaams_stream.store import open_volume
 
@@ -109,6 +111,35 @@ def test_what_is_sent_is_what_was_segmented():
 )
 def test_viewers_learn_no_more_of_the_source_than_its_name(source, title):
     assert servers.title_of(source) == title
+
+
+def test_all_viewers_are_sent_the_same_bytes(shared):
+    site = shared[1]._server.site
+    version, shown = shared[0].wait(0, 1.0)
+    text, picture = site.bulletin(version, shown)
+    again = site.bulletin(version, shown)
+    assert again[0] is text
+    assert again[1] is picture
+    assert json.loads(text)["number"] == shown.number
+    alone, nothing = site.bulletin(version, None)  # for who has seen that frame
+    assert nothing == b""
+    assert "number" not in json.loads(alone)
+
+
+@pytest.mark.parametrize("gathers", [True, False])
+def test_a_message_longer_than_the_line_takes_arrives_whole(gathers, monkeypatch):
+    monkeypatch.setattr("aaams_stream.preview.websocket._GATHERS", gathers)
+    parts = [b"head", bytes(range(256)) * 20_000, b"tail"]
+    ours, theirs = socket.socketpair()
+    with ours, theirs, theirs.makefile("rb") as reader:
+        ours.settimeout(60)
+        sender = threading.Thread(target=WebSocket(ours, reader).send, args=parts)
+        sender.start()
+        time.sleep(0.1)  # until nothing more fits
+        data = reader.read(10 + sum(map(len, parts)))
+        sender.join()
+    assert data[:2] == b"\x82\x7f"
+    assert data[10:] == b"".join(parts)
 
 
 def test_a_frame_is_encoded_once_for_all(shared, monkeypatch):

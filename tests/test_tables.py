@@ -16,6 +16,21 @@ from aaams_stream.model import EventKind
 LABELS = 5
 
 
+@given(
+    hnp.arrays(
+        np.uint32,
+        hnp.array_shapes(min_dims=2, max_dims=2, max_side=12),
+        elements=st.sampled_from([1, 2, 3, 1026, 2**32 - 1]),  # some share a place in the cache
+    )
+)
+def test_runs_give_the_ids_back(ids):
+    rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
+    names = np.unique(ids)
+    n = tables.find_runs(ids, names, rows, lengths)
+    np.testing.assert_array_equal(names[np.repeat(rows[:n], lengths[:n])], ids.ravel())
+    assert n == np.count_nonzero(np.diff(ids, axis=1)) + len(ids)  # no run could be longer
+
+
 @st.composite
 def pictures(draw):
     """Draw labels (h, w), planes (3, h, w) and flow (h, w, 2)."""

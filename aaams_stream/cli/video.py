@@ -178,7 +178,10 @@ def run_render(args: argparse.Namespace) -> int:
 
 def warm_kernels() -> None:
     """Compile what a stream and the readers of a volume need, by running them."""
+    import numpy as np
+
     from aaams_stream.demo import demo_frame
+    from aaams_stream.kernels import tables
     from aaams_stream.params import Params
     from aaams_stream.pooling import pool
     from aaams_stream.segmenter import Segmenter
@@ -186,7 +189,10 @@ def warm_kernels() -> None:
     segmenter = Segmenter(Params().updated({"stream": {"scale": 0.8}}))
     for index in range(3):
         rgb = demo_frame(8 * index).rgb[::2, ::2].copy()
-        pool(segmenter.step(rgb).ids, rgb)
+        ids = segmenter.step(rgb).ids
+        pool(ids, rgb)
+        rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
+        tables.find_runs(ids, np.unique(ids), rows, lengths)
 
 
 def gather(volume: Volume) -> dict[str, Any]:

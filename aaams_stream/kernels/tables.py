@@ -160,3 +160,33 @@ def find_rows(ids, names, out):
                 last = ids[y, x]
                 row = np.int32(np.searchsorted(names, last))
             out[y, x] = row
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_runs(ids, names, rows, lengths):
+    """Write the runs of equal ids along each line, in raster order; return how many there are.
+
+    ids (h, w) uint32, all of them in names (k,) uint32, ascending. Writes rows uint32, where in
+    names each run's id is, and lengths uint16; both have room for a run a pixel. Lines are no
+    longer than 65535.
+    """
+    h, w = ids.shape
+    recent = np.zeros(1024, np.uint32)  # ids begin at 1
+    place = np.zeros(1024, np.uint32)
+    n = 0
+    for y in range(h):
+        start = 0
+        while start < w:
+            name = ids[y, start]
+            stop = start + 1
+            while stop < w and ids[y, stop] == name:
+                stop += 1
+            slot = name & np.uint32(1023)
+            if recent[slot] != name:
+                recent[slot] = name
+                place[slot] = np.searchsorted(names, name)
+            rows[n] = place[slot]
+            lengths[n] = stop - start
+            n += 1
+            start = stop
+    return n

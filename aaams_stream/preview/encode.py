@@ -20,9 +20,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.kernels import tables
 from aaams_stream.live import LiveFrame
 
 _JPEG_QUALITY = 85
+_BAND = 1 << 16  # pixels that OpenCV converts on one thread
 
 
 class Encoder:
@@ -46,27 +48,33 @@ def encode_frame(shown: LiveFrame) -> tuple[dict[str, int], bytes]:
     """Return the sizes of a frame's parts, and the parts one after the other."""
     ids, segments = shown.segmentation.ids, shown.segmentation.segments
     h, w = ids.shape
-    begins = np.ones((h, w), np.bool_)
-    np.not_equal(ids[:, 1:], ids[:, :-1], out=begins[:, 1:])
-    starts = np.flatnonzero(begins)
-    if len(starts) % 2:  # a run of no pixels keeps what follows aligned
-        starts = np.append(starts, h * w)
-    lengths = np.diff(starts, append=h * w).astype("<u2")
-    rows = np.searchsorted(segments["id"], ids.reshape(-1)[np.minimum(starts, h * w - 1)])
+    names = np.ascontiguousarray(segments["id"])
+    rows, lengths = np.empty(h * w + 1, np.uint32), np.empty(h * w + 1, np.uint16)
+    runs = tables.find_runs(ids, names, rows, lengths)
+    if runs % 2:  # a run of no pixels keeps what follows aligned
+        rows[runs] = lengths[runs] = 0
+        runs += 1
     quality = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
-    bgr = np.empty_like(shown.frame.rgb)
-    # as cvtColor, which would wake a pool of threads for so little
-    cv2.mixChannels([shown.frame.rgb], [bgr], [0, 2, 1, 1, 2, 0])
     parts = [
-        segments["id"].astype("<u4").tobytes(),
+        names.astype("<u4").tobytes(),
         _rgba(segments["colour"]).tobytes(),
         segments["centroid"].astype("<f4").tobytes(),
-        rows.astype("<u4").tobytes(),
-        lengths.tobytes(),
-        cv2.imencode(".jpg", bgr, quality)[1].tobytes(),
+        rows[:runs].astype("<u4").tobytes(),
+        lengths[:runs].astype("<u2").tobytes(),
+        cv2.imencode(".jpg", _bgr(shown.frame.rgb), quality)[1].tobytes(),
     ]
-    sizes = {"width": w, "height": h, "segments": len(segments), "runs": len(starts)}
+    sizes = {"width": w, "height": h, "segments": len(segments), "runs": runs}
     return sizes, b"".join(parts)
+
+
+def _bgr(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the picture in OpenCV's order."""
+    bgr = np.empty_like(rgb)
+    # in bands, for the whole of which OpenCV would wake a pool of threads
+    lines = max(_BAND // rgb.shape[1], 1)
+    for y in range(0, len(rgb), lines):
+        cv2.cvtColor(rgb[y : y + lines], cv2.COLOR_RGB2BGR, dst=bgr[y : y + lines])
+    return bgr
 
 
 def _rgba(lab: NDArray[np.float32]) -> NDArray[np.uint8]:

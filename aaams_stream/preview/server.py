@@ -27,7 +27,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from aaams_stream.errors import AaamsError, ConfigError
-from aaams_stream.live import LiveLoop
+from aaams_stream.live import LiveFrame, LiveLoop
 from aaams_stream.preview.desk import Desk, RefusedError
 from aaams_stream.preview.encode import Encoder
 from aaams_stream.preview.websocket import WebSocket, accept_key
@@ -108,6 +108,9 @@ class _Site:
         self.viewers = 0
         self.left_at: float | None = None
         self._lock = threading.Lock()
+        self._bulletin_lock = threading.Lock()
+        self._bulletin_of: tuple[int, int | None] | None = None
+        self._bulletin = b"{}", b""
         self._loopback = is_loopback(host)
         self._names = {"localhost", host.lower()}
         if not self._loopback:
@@ -116,6 +119,24 @@ class _Site:
         self.url = f"http://{_bracketed(shown)}:{port}/" + (f"?token={token}" if token else "")
         self.title = title_of(loop.description)
         self.page, self.policy = _build_page()
+
+    def bulletin(self, version: int, shown: LiveFrame | None) -> tuple[bytes, bytes]:
+        """Return the state of things as a JSON object, and a frame if there is a new one.
+
+        The bytes are made once for each version of the loop, by the first viewer who asks.
+        """
+        asked = (version, shown.number if shown is not None else None)
+        with self._bulletin_lock:
+            if self._bulletin_of != asked:
+                head: dict[str, Any] = dataclasses.asdict(self.loop.status)
+                head |= {"source": self.title, "viewers": self.viewers}
+                picture = b""
+                if shown is not None:
+                    sizes, picture = self.encoder.encode(shown)
+                    head |= {"number": shown.number, "time": shown.segmentation.time, **sizes}
+                self._bulletin_of = asked
+                self._bulletin = json.dumps(head).encode(), picture
+            return self._bulletin
 
     def knows(self, host: str) -> bool:
         """Tell whether a Host header names this server.
@@ -305,19 +326,15 @@ class _Handler(BaseHTTPRequestHandler):
                     viewer.receive()
                 continue
             version = newer
-            head: dict[str, Any] = dataclasses.asdict(site.loop.status)
-            head |= {"source": site.title, "viewers": site.viewers, "glass": latency}
-            picture = b""
-            if shown is not None and shown.number > number:
-                sizes, picture = site.encoder.encode(shown)
-                head |= {"number": shown.number, "time": shown.segmentation.time, **sizes}
-            text = json.dumps(head).encode()
+            fresh = shown if shown is not None and shown.number > number else None
+            text, picture = site.bulletin(version, fresh)
+            text = b'%s, "glass": %.4f}' % (text[:-1], latency)
             text += b" " * (-len(text) % 4)
             viewer.send(len(text).to_bytes(4, "little") + text, picture)
             viewer.receive()
-            if shown is not None and shown.number > number:
-                latency = time.monotonic() - shown.captured
-                number = shown.number
+            if fresh is not None:
+                latency = time.monotonic() - fresh.captured
+                number = fresh.number
 
     def _answer_json(self, status: HTTPStatus, value: dict[str, Any]) -> None:
         self._answer(status, "application/json", json.dumps(value).encode())

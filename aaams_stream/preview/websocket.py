@@ -13,6 +13,7 @@ from typing import BinaryIO
 _SALT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # the one of RFC 6455
 _BINARY, _CLOSE, _PING, _PONG = 0x2, 0x8, 0x9, 0xA
 _LONGEST = 4096  # bytes a viewer may say at a time
+_GATHERS = hasattr(socket.socket, "sendmsg")
 
 
 class ClosedError(ConnectionError):
@@ -79,6 +80,9 @@ class WebSocket:
             head = struct.pack("!BBH", 0x80 | code, 126, length)
         else:
             head = struct.pack("!BBQ", 0x80 | code, 127, length)
-        self._connection.sendall(head + parts[0] if parts else head)
-        for part in parts[1:]:
-            self._connection.sendall(part)
+        # in one go and without a copy, where the system can: each piece would wake the viewer
+        sent = self._connection.sendmsg([head, *parts]) if _GATHERS else 0
+        for part in (head, *parts):
+            if sent < len(part):
+                self._connection.sendall(memoryview(part)[sent:])
+            sent = max(sent - len(part), 0)
