@@ -483,10 +483,16 @@ def count_overlaps(pieces, prior, labels, capacity):
         last_a = np.int32(-1)
         last_b = np.int32(-1)
         e = 0
-        for x in range(w):
+        x = 0
+        while x < w:
             a = pieces[y, x]
+            own = labels[y, x]
+            came = prior[y, x]
+            start = x
+            while x < w and pieces[y, x] == a and labels[y, x] == own and prior[y, x] == came:
+                x += 1
             # a vote may have moved a boundary pixel to a segment other than the predicted one
-            b = labels[y, x] if labels[y, x] >= 0 else prior[y, x]
+            b = own if own >= 0 else came
             if b < 0:
                 continue
             if a != last_a or b != last_b:
@@ -503,6 +509,7 @@ def count_overlaps(pieces, prior, labels, capacity):
                 e = slots[slot]
                 last_a = a
                 last_b = b
-            overlap[e] += 1
-            kept[e] += labels[y, x] >= 0
+            overlap[e] += x - start
+            if own >= 0:
+                kept[e] += x - start
     return piece[:n].copy(), label[:n].copy(), overlap[:n].copy(), kept[:n].copy()

@@ -74,6 +74,47 @@ def label_components(owner, labels):
     return n
 
 
+@njit(cache=True, fastmath=True, error_model="numpy")
+def add_run(m, row_l, row_a, row_b, weights, l0, a0, b0, begin, end):
+    """Add a run of pixels of one row to the sums m (13,) of its region, about a colour."""
+    weight = np.float64(0.0)
+    sl = np.float64(0.0)
+    sa = np.float64(0.0)
+    sb = np.float64(0.0)
+    ll = np.float64(0.0)
+    la = np.float64(0.0)
+    lb = np.float64(0.0)
+    aa = np.float64(0.0)
+    ab = np.float64(0.0)
+    bb = np.float64(0.0)
+    for x in range(np.uintp(begin), np.uintp(end)):
+        rho = np.float64(weights[x])
+        dl = row_l[x] - l0
+        da = row_a[x] - a0
+        db = row_b[x] - b0
+        weight += rho
+        sl += rho * dl
+        sa += rho * da
+        sb += rho * db
+        ll += rho * dl * dl
+        la += rho * dl * da
+        lb += rho * dl * db
+        aa += rho * da * da
+        ab += rho * da * db
+        bb += rho * db * db
+    m[0] += end - begin
+    m[1] += weight
+    m[2] += sl
+    m[3] += sa
+    m[4] += sb
+    m[5] += ll
+    m[6] += la
+    m[7] += lb
+    m[8] += aa
+    m[9] += ab
+    m[10] += bb
+
+
 @njit(cache=True, error_model="numpy")
 def measure_regions(planes, density, labels, moments):
     """Sum density-weighted colour moments of each region into moments (k, 13) float64, zeroed.
@@ -84,54 +125,29 @@ def measure_regions(planes, density, labels, moments):
     h, w = labels.shape
     start = np.empty((moments.shape[0], 3), np.float64)
     for y in range(h):
+        row = labels[y]
         x = 0
         while x < w:
-            r = labels[y, x]
+            r = row[x]
             m = moments[r]
             if m[0] == 0.0:
                 for k in range(3):
                     start[r, k] = planes[k, y, x]
             begin = x
-            l0 = start[r, 0]
-            a0 = start[r, 1]
-            b0 = start[r, 2]
-            weight = np.float64(0.0)
-            sl = np.float64(0.0)
-            sa = np.float64(0.0)
-            sb = np.float64(0.0)
-            ll = np.float64(0.0)
-            la = np.float64(0.0)
-            lb = np.float64(0.0)
-            aa = np.float64(0.0)
-            ab = np.float64(0.0)
-            bb = np.float64(0.0)
-            while x < w and labels[y, x] == r:
-                rho = np.float64(density[y, x])
-                dl = planes[0, y, x] - l0
-                da = planes[1, y, x] - a0
-                db = planes[2, y, x] - b0
-                weight += rho
-                sl += rho * dl
-                sa += rho * da
-                sb += rho * db
-                ll += rho * dl * dl
-                la += rho * dl * da
-                lb += rho * dl * db
-                aa += rho * da * da
-                ab += rho * da * db
-                bb += rho * db * db
+            while x < w and row[x] == r:
                 x += 1
-            m[0] += x - begin
-            m[1] += weight
-            m[2] += sl
-            m[3] += sa
-            m[4] += sb
-            m[5] += ll
-            m[6] += la
-            m[7] += lb
-            m[8] += aa
-            m[9] += ab
-            m[10] += bb
+            add_run(
+                m,
+                planes[0, y],
+                planes[1, y],
+                planes[2, y],
+                density[y],
+                start[r, 0],
+                start[r, 1],
+                start[r, 2],
+                begin,
+                x,
+            )
     for r in range(moments.shape[0]):
         m = moments[r]
         dl = m[2] / m[1]
@@ -191,14 +207,17 @@ def find_edges(strength, labels, capacity):
     n = 0
     e = np.int32(0)
     for y in range(h):
+        row = labels[y]
+        below = labels[min(y + 1, h - 1)]
         for x in range(w):
-            a = labels[y, x]
+            a = row[x]
+            right = row[min(x + 1, w - 1)]
+            if a == right and a == below[x]:
+                continue
             for step in range(2):
                 v = y + step
                 u = x + 1 - step
-                if v >= h or u >= w:
-                    continue
-                b = labels[v, u]
+                b = below[x] if step else right
                 if a == b:
                     continue
                 low = min(a, b)
@@ -226,11 +245,12 @@ def count_contacts(labels):
     h, w = labels.shape
     n = 0
     for y in range(h):
+        row = labels[y]
+        below = labels[min(y + 1, h - 1)]
+        for x in range(w - 1):
+            n += row[x] != row[x + 1]
         for x in range(w):
-            if x + 1 < w and labels[y, x] != labels[y, x + 1]:
-                n += 1
-            if y + 1 < h and labels[y, x] != labels[y + 1, x]:
-                n += 1
+            n += row[x] != below[x]
     return n
 
 
