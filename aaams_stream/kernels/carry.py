@@ -230,6 +230,8 @@ def poll_neighbours(
     """
     h, w = labels.shape
     own = labels[y, x]
+    for k in range(6):
+        names[k] = -1
     names[0] = own
     n = int(own >= 0)
     for step in range(4):
@@ -237,16 +239,15 @@ def poll_neighbours(
         u = min(max(x + (step == 2) - (step == 3), 0), w - 1)
         name = labels[np.uintp(v), np.uintp(u)]  # unsigned: not checked for counting from the end
         known = name < 0
-        for k in range(n):
+        for k in range(4):
             known |= names[k] == name
-        if not known:
-            names[n] = name
-            n += 1
+        names[n] = name  # no branch: one that is known will be written over
+        n += not known
+    names[n] = -1
     if n <= int(own >= 0):
         return n
     inside = y >= reach and y + reach < h and x >= reach and x + reach < w
     if inside and (y + reach) * w + x - reach + _LANES <= h * w:
-        names[n] = -1  # an odd number of labels has none beside the last
         for k in range(0, n, 2):
             sums[k], sums[k + 1] = weigh_square(
                 colours,
@@ -356,8 +357,8 @@ def join_neighbours(pixels, labels, prior, planes, colour_scale, reach, stay, en
             joined[i] = -1
             if flat_labels[pixels[i]] >= 0 or not flat_ask[pixels[i]]:
                 continue
-            y = pixels[i] // w
-            x = pixels[i] % w
+            y = np.int64(np.uint32(pixels[i]) // np.uint32(w))  # in half the time of int64
+            x = pixels[i] - y * w
             n = poll_neighbours(
                 y,
                 x,

@@ -6,6 +6,42 @@ import numpy as np
 from numba import njit
 
 
+@njit(cache=True, fastmath=True, error_model="numpy")
+def add_run(sums, row_l, row_a, row_b, flow, start, stop):
+    """Add colours and motion of a run of pixels of one row to the sums (10,) of its segment.
+
+    flow (2w,): x and y of each vector in turn.
+    """
+    sl = np.float64(0.0)
+    sa = np.float64(0.0)
+    sb = np.float64(0.0)
+    sll = np.float64(0.0)
+    saa = np.float64(0.0)
+    sbb = np.float64(0.0)
+    su = np.float64(0.0)
+    sv = np.float64(0.0)
+    for x in range(np.uintp(start), np.uintp(stop)):
+        cl = np.float64(row_l[x])
+        ca = np.float64(row_a[x])
+        cb = np.float64(row_b[x])
+        sl += cl
+        sa += ca
+        sb += cb
+        sll += cl * cl
+        saa += ca * ca
+        sbb += cb * cb
+        su += flow[x + x]
+        sv += flow[x + x + np.uintp(1)]
+    sums[2] += sl
+    sums[3] += sa
+    sums[4] += sb
+    sums[5] += sll
+    sums[6] += saa
+    sums[7] += sbb
+    sums[8] -= su
+    sums[9] -= sv
+
+
 @njit(cache=True, error_model="numpy")
 def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
     """Measure every segment in one pass over the runs of each row.
@@ -24,35 +60,21 @@ def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
         bbox[i, 2] = 0
         bbox[i, 3] = 0
     for y in range(h):
+        row = labels[y]
+        above = labels[max(y - 1, 0)]
+        below = labels[min(y + 1, h - 1)]
+        ends = (y == 0) + (y == h - 1)  # how many sides of a pixel are those of the picture
+        motion = flow[y].reshape(2 * w)
         start = 0
         while start < w:
-            i = labels[y, start]
-            sl = np.float64(0.0)
-            sa = np.float64(0.0)
-            sb = np.float64(0.0)
-            sll = np.float64(0.0)
-            saa = np.float64(0.0)
-            sbb = np.float64(0.0)
-            su = np.float64(0.0)
-            sv = np.float64(0.0)
-            open_sides = 0
+            i = row[start]
             stop = start
-            while stop < w and labels[y, stop] == i:
-                cl = np.float64(planes[0, y, stop])
-                ca = np.float64(planes[1, y, stop])
-                cb = np.float64(planes[2, y, stop])
-                sl += cl
-                sa += ca
-                sb += cb
-                sll += cl * cl
-                saa += ca * ca
-                sbb += cb * cb
-                su -= flow[y, stop, 0]
-                sv -= flow[y, stop, 1]
-                open_sides += y == 0 or labels[y - 1, stop] != i
-                open_sides += y == h - 1 or labels[y + 1, stop] != i
+            while stop < w and row[stop] == i:
                 stop += 1
             length = stop - start
+            open_sides = length * ends
+            for x in range(start, stop):
+                open_sides += (above[x] != i) + (below[x] != i)
             area[i] += length
             perimeter[i] += open_sides + 2
             bbox[i, 0] = min(bbox[i, 0], start)
@@ -61,14 +83,7 @@ def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
             bbox[i, 3] = max(bbox[i, 3], y + 1)
             sums[i, 0] += 0.5 * length * (start + stop - 1)
             sums[i, 1] += np.float64(y) * length
-            sums[i, 2] += sl
-            sums[i, 3] += sa
-            sums[i, 4] += sb
-            sums[i, 5] += sll
-            sums[i, 6] += saa
-            sums[i, 7] += sbb
-            sums[i, 8] += su
-            sums[i, 9] += sv
+            add_run(sums[i], planes[0, y], planes[1, y], planes[2, y], motion, start, stop)
             start = stop
 
 

@@ -306,8 +306,8 @@ def first_step(pixels, clusters, planes, base, unit, bearing, location, density)
     w = density.shape[1]
     for i in prange(pixels.size):
         c = clusters[i]
-        y = pixels[i] // w
-        x = pixels[i] % w
+        y = np.int64(np.uint32(pixels[i]) // np.uint32(w))  # in half the time of int64
+        x = pixels[i] - y * w
         place = location[c]
         for k in range(3):
             place[k] = planes[k, y, x]
