@@ -127,10 +127,10 @@ def carry_labels(
         came = 0
         differ = 0
         for x in range(w):
-            prior[y, x] = -1
-            labels[y, x] = -1
-            density[y, x] = np.float32(0.0)
             if nearest[x] < 0:
+                prior[y, x] = -1
+                labels[y, x] = -1
+                density[y, x] = np.float32(0.0)
                 continue
             at = np.uintp(nearest[x])
             label = flat_labels[at]
@@ -139,20 +139,19 @@ def carry_labels(
             came += 1
             changed = gap[x] > tolerance_sq
             differ += gap[x] > strange_sq
-            if not changed and not watched[np.uintp(label)]:
-                labels[y, x] = label
-                continue
-            m = colours[np.uintp(label)]
-            dl = row_l[x] - m[0]
-            da = row_a[x] - m[1]
-            db = row_b[x] - m[2]
-            off = (
-                (m[3] * dl + np.float32(2.0) * (m[4] * da + m[5] * db)) * dl
-                + (m[6] * da + np.float32(2.0) * m[7] * db) * da
-                + m[8] * db * db
-            )
-            if off <= (inlier_sq if changed else outlier_sq):
-                labels[y, x] = label
+            kept = label
+            if changed or watched[np.uintp(label)]:
+                m = colours[np.uintp(label)]
+                dl = row_l[x] - m[0]
+                da = row_a[x] - m[1]
+                db = row_b[x] - m[2]
+                off = (
+                    (m[3] * dl + np.float32(2.0) * (m[4] * da + m[5] * db)) * dl
+                    + (m[6] * da + np.float32(2.0) * m[7] * db) * da
+                    + m[8] * db * db
+                )
+                kept = label if off <= (inlier_sq if changed else outlier_sq) else np.int32(-1)
+            labels[y, x] = kept
         inside[y] = came
         strange[y] = differ
 
