@@ -71,28 +71,17 @@ def _segments(
 
 
 def _adjacency(state: SegmenterState, planes: NDArray[np.float32]) -> NDArray[Any]:
-    first, second, length, contrast = find_pairs(state.labels, len(state.table.ids), planes)
-    rows = np.empty(len(first), ADJACENCY_DTYPE)
-    rows["first"] = state.table.ids[first]
-    rows["second"] = state.table.ids[second]
-    rows["length"] = length
-    rows["contrast"] = contrast / length
-    return rows
-
-
-def find_pairs(
-    labels: NDArray[np.int32], count: int, planes: NDArray[np.float32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the pairs of `count` labels (h, w) that touch, in order.
-
-    Returns both labels, the sides they share, and the sum of distances in the planes (c, h, pitch)
-    across these.
-    """
+    count = len(state.table.ids)
     capacity = 1 << (8 * count).bit_length()  # a plane map has less than three pairs a segment
     while True:
-        first, second, length, contrast = tables.find_contacts(labels, planes, capacity)
+        first, second, length, contrast = tables.find_contacts(state.labels, planes, capacity)
         if first.size or count == 1:
             break
         capacity *= 4  # segments in several parts may touch more often
     order = np.lexsort((second, first))
-    return first[order], second[order], length[order], contrast[order]
+    rows = np.empty(len(order), ADJACENCY_DTYPE)
+    rows["first"] = state.table.ids[first[order]]
+    rows["second"] = state.table.ids[second[order]]
+    rows["length"] = length[order]
+    rows["contrast"] = contrast[order] / length[order]
+    return rows

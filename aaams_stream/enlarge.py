@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.describe import find_pairs
 from aaams_stream.kernels import enlarge, regions
 from aaams_stream.model import ADJACENCY_DTYPE, FrameSegmentation
 from aaams_stream.params import Params
@@ -77,15 +76,19 @@ def _tables(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the segments and their contacts as the labels of the frame show them."""
     small = result.segments
-    area, rim = np.empty((2, len(small)), np.int64)
+    area, perimeter = np.empty((2, len(small)), np.int64)
     bbox = np.empty((len(small), 4), np.int32)
     sums = np.empty((len(small), 2))
-    enlarge.measure_shapes(labels, area, bbox, sums, rim)
-    no_planes = np.empty((0, *labels.shape), np.float32)
-    first, second, length, _ = find_pairs(labels, len(small), no_planes)
-    perimeter = rim
-    np.add.at(perimeter, first, length)
-    np.add.at(perimeter, second, length)
+    capacity = 1 << (8 * len(small)).bit_length()
+    while True:
+        first, second, length = enlarge.measure_shapes(
+            labels, capacity, area, bbox, sums, perimeter
+        )
+        if first.size or len(small) == 1:
+            break
+        capacity *= 4  # segments in several parts may touch more often
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
     squares = [scale[0] ** 2, scale.prod(), scale[1] ** 2]
     segments = small.copy()
     segments["area"] = area
@@ -98,7 +101,7 @@ def _tables(
     adjacency = np.empty(len(first), ADJACENCY_DTYPE)
     adjacency["first"] = small["id"][first]
     adjacency["second"] = small["id"][second]
-    adjacency["length"] = length
+    adjacency["length"] = length[order]
     adjacency["contrast"] = _contrast(small, result.adjacency, adjacency, first, second)
     return segments, adjacency
 

@@ -35,7 +35,6 @@ FRIENDS = {
     "preview": {"live", "pictures", "render"},
     "source": {"demo"},
     "describe": {"climb", "state"},
-    "enlarge": {"describe"},
     "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
     "export": {"pooling"},

@@ -88,6 +88,19 @@ def test_the_label_a_pixel_looks_like_wins_over_the_nearest():
     assert (found != truth).sum() <= 2
 
 
+@given(pictures())
+def test_a_table_too_small_for_the_contacts_says_so(picture):
+    labels = picture[0]
+    k = int(labels.max()) + 1
+    outputs = np.empty(k, np.int64), np.empty((k, 4), np.int32), np.empty((k, 2)), np.empty(k, int)
+    first, second, length = enlarge.measure_shapes(labels, 64, *outputs)
+    assert (first < second).all()
+    few = enlarge.measure_shapes(labels, 2, *outputs)[0]
+    assert few.size == (len(first) if len(first) <= 1 else 0)
+    sides = np.count_nonzero(np.diff(labels, axis=0)) + np.count_nonzero(np.diff(labels, axis=1))
+    assert length.sum() == sides
+
+
 def test_where_colours_tell_nothing_the_nearest_label_stays():
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 5, (9, 12)).astype(np.int32)

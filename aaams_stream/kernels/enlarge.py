@@ -132,35 +132,91 @@ def move_boundaries(labels, wanted):
 
 
 @njit(cache=True, error_model="numpy")
-def measure_shapes(labels, area, bbox, sums, rim):
-    """Measure the shape of every segment in one pass over the runs of each row.
+def measure_shapes(labels, capacity, area, bbox, sums, perimeter):
+    """Measure every segment, and find the pairs that share pixel sides, run by run.
 
-    labels (h, w) int32, rows of the outputs. Writes area and rim (k,) int64, the pixel sides on
-    the rim of the picture, bbox (k, 4) int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y.
+    labels (h, w) int32, rows of the outputs; capacity: a power of two, more than twice the number
+    of pairs. Writes area and perimeter (k,) int64, bbox (k, 4) int32: x0, y0, x1, y1, and sums
+    (k, 2) float64 of x and y. Returns first, second (m,) int32 with first < second, and length
+    (m,) int64, the sides they share; in raster order, and empty where the capacity did not do.
     """
     h, w = labels.shape
+    slots = np.full(capacity, -1, np.int32)
+    first = np.empty(capacity // 2, np.int32)
+    second = np.empty(capacity // 2, np.int32)
+    length = np.zeros(capacity // 2, np.int64)
+    n = np.int64(0)
     area[:] = 0
-    rim[:] = 0
+    perimeter[:] = 0
     sums[:] = 0.0
     for i in range(area.size):
         bbox[i, 0] = w
         bbox[i, 1] = h
         bbox[i, 2] = 0
         bbox[i, 3] = 0
+    ends = np.empty((2, w), np.int64)  # of the runs in this line and the one before
     for y in range(h):
-        across = (y == 0) + (y == h - 1)  # sides on the rim that each pixel of the row has
+        here = ends[y % 2]
+        above = ends[1 - y % 2]
+        outer = (y == 0) + (y == h - 1)
+        runs = 0
+        up = 0  # the run above
         start = 0
         while start < w:
             i = labels[y, start]
             stop = start + 1
             while stop < w and labels[y, stop] == i:
                 stop += 1
-            area[i] += stop - start
-            rim[i] += across * (stop - start) + (start == 0) + (stop == w)
+            here[runs] = stop
+            runs += 1
+            size = stop - start
+            area[i] += size
+            perimeter[i] += outer * size + (start == 0) + (stop == w)
             bbox[i, 0] = min(bbox[i, 0], start)
             bbox[i, 1] = min(bbox[i, 1], y)
             bbox[i, 2] = max(bbox[i, 2], stop)
             bbox[i, 3] = y + 1
-            sums[i, 0] += 0.5 * (stop - start) * (start + stop - 1)
-            sums[i, 1] += np.float64(y) * (stop - start)
+            sums[i, 0] += 0.5 * size * (start + stop - 1)
+            sums[i, 1] += np.float64(y) * size
+            if start > 0:
+                n = add_contact(i, labels[y, start - 1], 1, slots, first, second, length, n)
+            x = start
+            while y > 0 and x < stop:
+                until = min(above[up], stop)
+                if labels[y - 1, x] != i:
+                    n = add_contact(i, labels[y - 1, x], until - x, slots, first, second, length, n)
+                x = until
+                if above[up] == until:
+                    up += 1
+            if n < 0:
+                return first[:0], second[:0], length[:0]
             start = stop
+    for e in range(n):
+        perimeter[first[e]] += length[e]
+        perimeter[second[e]] += length[e]
+    return first[:n].copy(), second[:n].copy(), length[:n].copy()
+
+
+@njit(cache=True, error_model="numpy")
+def add_contact(a, b, sides, slots, first, second, length, n):
+    """Count sides that two segments share; return the number of pairs, -1 if there are too many.
+
+    slots (c,) int32: a hash table of rows in first, second (c / 2,) int32 and length int64.
+    """
+    if n < 0:
+        return n
+    if a > b:
+        a, b = b, a
+    mask = slots.size - 1
+    slot = (np.int64(a) * 73856093 ^ np.int64(b) * 19349663) & mask
+    while slots[slot] >= 0 and (first[slots[slot]] != a or second[slots[slot]] != b):
+        slot = (slot + 1) & mask
+    if slots[slot] < 0:
+        if n == first.size:
+            return np.int64(-1)
+        slots[slot] = n
+        first[n] = a
+        second[n] = b
+        n += 1
+    length[slots[slot]] += sides
+    return n

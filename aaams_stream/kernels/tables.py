@@ -91,10 +91,10 @@ def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
 def find_contacts(labels, planes, capacity):
     """Find the pairs of segments that share pixel sides.
 
-    labels (h, w) int32; planes (3, h, pitch) float32, or (0, h, pitch): then there is no contrast;
-    capacity: a power of two, more than twice the number of pairs. Returns first, second (m,) int32
-    with first < second, length (m,) int64 and contrast (m,) float64, the colour distances across
-    the shared sides summed; in raster order, and empty where the capacity did not do.
+    labels (h, w) int32; planes (3, h, pitch) float32; capacity: a power of two, more than twice
+    the number of pairs. Returns first, second (m,) int32 with first < second, length (m,) int64
+    and contrast (m,) float64, the colour distances across the shared sides summed; in raster
+    order, and empty where the capacity did not do.
     """
     h, w = labels.shape
     mask = capacity - 1
@@ -104,7 +104,6 @@ def find_contacts(labels, planes, capacity):
     length = np.zeros(capacity // 2, np.int64)
     contrast = np.zeros(capacity // 2, np.float64)
     n = 0
-    coloured = planes.shape[0] == 3
     for y in range(h):
         for down in range(2):
             if down and y == h - 1:
@@ -138,11 +137,10 @@ def find_contacts(labels, planes, capacity):
                     last_a = a
                     last_b = b
                 length[e] += 1
-                if coloured:
-                    dl = np.float64(planes[0, y, x]) - planes[0, v, u]
-                    da = np.float64(planes[1, y, x]) - planes[1, v, u]
-                    db = np.float64(planes[2, y, x]) - planes[2, v, u]
-                    contrast[e] += np.sqrt(dl * dl + da * da + db * db)
+                dl = np.float64(planes[0, y, x]) - planes[0, v, u]
+                da = np.float64(planes[1, y, x]) - planes[1, v, u]
+                db = np.float64(planes[2, y, x]) - planes[2, v, u]
+                contrast[e] += np.sqrt(dl * dl + da * da + db * db)
     return first[:n].copy(), second[:n].copy(), length[:n].copy(), contrast[:n].copy()
 
 
