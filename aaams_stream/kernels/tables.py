@@ -74,7 +74,8 @@ def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
             length = stop - start
             open_sides = length * ends
             for x in range(start, stop):
-                open_sides += (above[x] != i) + (below[x] != i)
+                open_sides += above[x] != i
+                open_sides += below[x] != i
             area[i] += length
             perimeter[i] += open_sides + 2
             bbox[i, 0] = min(bbox[i, 0], start)
