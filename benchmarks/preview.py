@@ -108,6 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="of each turn")
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--viewers", type=int, default=5)
+    parser.add_argument(
+        "--hold", action="store_true", help="quality gives way in no case, glass to glass either"
+    )
     args = parser.parse_args(argv)
     width, height = map(int, args.size.split("x"))
     try:
@@ -121,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if browser is None:
         print("no Chromium found: glass to glass is not measured", file=sys.stderr)
     else:
-        with preview(frames, args.rate, params) as (loop, server):
+        with preview(frames, args.rate, params, 0 if args.hold else None) as (loop, server):
             glass(loop, server, browser, args.seconds)
     with preview(frames, args.rate, params, fps=0) as (loop, server):
         viewers(loop, server, args.viewers, args.seconds, args.turns)

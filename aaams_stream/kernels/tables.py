@@ -188,20 +188,26 @@ def find_runs(ids, names, rows, lengths):
     h, w = ids.shape
     recent = np.zeros(1024, np.uint32)  # ids begin at 1
     place = np.zeros(1024, np.uint32)
+    ends = np.zeros(-(-w // 8) * 8, np.uint8)  # whether a run ends at a pixel
+    eights = ends.view(np.uint64)  # mostly none in eight does
     n = 0
     for y in range(h):
+        for x in range(w - 1):
+            ends[x] = ids[y, x] != ids[y, x + 1]
+        ends[w - 1] = 1
         start = 0
-        while start < w:
-            name = ids[y, start]
-            stop = start + 1
-            while stop < w and ids[y, stop] == name:
-                stop += 1
-            slot = name & np.uint32(1023)
-            if recent[slot] != name:
-                recent[slot] = name
-                place[slot] = np.searchsorted(names, name)
-            rows[n] = place[slot]
-            lengths[n] = stop - start
-            n += 1
-            start = stop
+        for e in range(eights.size):
+            if eights[e] == 0:
+                continue
+            for x in range(8 * e, 8 * e + 8):
+                if ends[x]:
+                    name = ids[y, x]
+                    slot = name & np.uint32(1023)
+                    if recent[slot] != name:
+                        recent[slot] = name
+                        place[slot] = np.searchsorted(names, name)
+                    rows[n] = place[slot]
+                    lengths[n] = x + 1 - start
+                    n += 1
+                    start = x + 1
     return n
