@@ -88,6 +88,7 @@ class RegionGraph:
 
     leaves: NDArray[np.int32]  # (h, w) dense from 0 in raster order
     moments: NDArray[np.float64]  # (k, 13) as in kernels.regions
+    places: NDArray[np.float64]  # (k, 2) x and y summed over the pixels
     first: NDArray[np.int32]  # (m,) of each pair in contact the lower region
     second: NDArray[np.int32]  # (m,)
     length: NDArray[np.float64]  # (m,) pixel pairs in contact
@@ -125,6 +126,13 @@ class RegionGraph:
     def areas(self, holders: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the pixels (n,) of the segments of a coarser partition; holders as in a tree."""
         return np.bincount(holders, weights=self.moments[:, 0]).astype(np.int64)
+
+    def centres(self, holders: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return the mean x, y (n, 2) of the same segments."""
+        sums = [
+            np.bincount(holders, weights=place) for place in (*self.places.T, self.moments[:, 0])
+        ]
+        return np.stack(sums[:2], axis=1) / sums[2][:, None]
 
     def colours(
         self, holders: NDArray[np.int32], floor: float
@@ -166,8 +174,10 @@ def connect_regions(
     if flow is not None:
         scene = np.median(flow[::_SPARSE, ::_SPARSE].reshape(-1, 2), axis=0).astype(np.float64)
         regions.measure_motion(flow, scene, leaves, moments)
+    places = np.zeros((count, 2))
+    regions.sum_places(leaves, places)
     capacity = 1 << int(2 * regions.count_contacts(leaves) + 1).bit_length()
-    return RegionGraph(leaves, moments, *regions.find_edges(strength, leaves, capacity))
+    return RegionGraph(leaves, moments, places, *regions.find_edges(strength, leaves, capacity))
 
 
 def build_tree(graph: RegionGraph, params: PostParams, least: int, floor: float) -> MergeTree:

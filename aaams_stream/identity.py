@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.climb import FULL, Modes
+from aaams_stream.climb import FULL
 from aaams_stream.kernels import carry
 from aaams_stream.model import EVENT_DTYPE, EventKind
 from aaams_stream.params import Params
@@ -18,7 +18,7 @@ _SHARE = 0.5  # of its pixels: what makes one segment the heir of another
 _MOST_LOST = 512  # lost identities remembered at a time
 _FADE = 0.9  # a frame: how fast the largest area of a segment is forgotten
 # How far a returning segment may lie off: so many σ in colour and place, a factor in size.
-_RETURN_COLOUR = 1.5
+_RETURN_COLOUR = 1.2
 _RETURN_PLACE = 2.0
 _RETURN_AREA = 3.0
 # The variance of its place: a share of its area, and for each frame it was away one of so many
@@ -26,6 +26,14 @@ _RETURN_AREA = 3.0
 _PLACE_AREA = 0.1
 _PLACE_FRAME = 16.0
 _PLACE_MOTION = 0.1
+# A part that comes out from behind something: so many σ off in colour, within so many radii of
+# where the whole would be, of a segment of which so large a share is hidden.
+_PART_COLOUR = 1.0
+_PART_PLACE = 2.5
+_PART_HIDDEN = 0.1
+_WHOLE = 0.85  # of its largest area: a segment that shows less is partly hidden
+_PROBATION = 5  # frames in which a new segment may turn out to be an earlier one
+_MEMORY = 0.8  # how much of its earlier colours a segment keeps: it must not drift onto another
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +47,12 @@ class Table:
     precision: NDArray[np.float32]  # (k, 10) as in kernels.window
     moments: NDArray[np.float32]  # (k, 15)
     density: NDArray[np.float32]  # (k,)
-    colours: NDArray[np.float32]  # (k, 9) mean colour and inverse variance of the pixels
+    colours: NDArray[np.float32]  # (k, 9) mean colour and inverse variance of the pixels, of late
     spread: NDArray[np.float64]  # (k,) squared colour deviation summed over the pixels
     checked: NDArray[np.int64]  # (k,) frame in which it was last decided afresh
     peak: NDArray[np.float64]  # (k,) the largest area of late
     motion: NDArray[np.float64]  # (k, 2) of late, pixels a frame
+    anchor: NDArray[np.float64]  # (k, 2) where its centre is or, while partly hidden, would be
 
     def after(self, before: Table, row: NDArray[np.int64], moved: NDArray[np.float64]) -> Table:
         """Return this table with what is remembered of the frame before.
@@ -54,7 +63,12 @@ class Table:
         peak, motion = self.peak.copy(), self.motion.copy()
         peak[known] = np.maximum(peak[known], _FADE * before.peak[row[known]])
         motion[known] = 0.5 * (before.motion[row[known]] + moved[row[known]])
-        return dataclasses.replace(self, peak=peak, motion=motion)
+        anchor = self.anchor.copy()
+        hidden = known[self.area[known] < _WHOLE * peak[known]]
+        anchor[hidden] = before.anchor[row[hidden]] + moved[row[hidden]]
+        colours = self.colours.copy()
+        colours[known] += np.float32(_MEMORY) * (before.colours[row[known]] - colours[known])
+        return dataclasses.replace(self, peak=peak, motion=motion, anchor=anchor, colours=colours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +79,7 @@ class Lost:
     born: NDArray[np.int64]  # (k,)
     seen: NDArray[np.int64]  # (k,) last frame with a pixel
     area: NDArray[np.int64]  # (k,) the largest before they were lost: what vanishes shrinks first
-    location: NDArray[np.float32]  # (k, 5)
+    anchor: NDArray[np.float64]  # (k, 2)
     colours: NDArray[np.float32]  # (k, 9)
     motion: NDArray[np.float64]  # (k, 2)
 
@@ -77,7 +91,7 @@ class Lost:
             np.empty(0, np.int64),
             np.empty(0, np.int64),
             np.empty(0, np.int64),
-            np.empty((0, 5), np.float32),
+            np.empty((0, 2), np.float64),
             np.empty((0, 9), np.float32),
             np.empty((0, 2), np.float64),
         )
@@ -89,7 +103,7 @@ class Lost:
             self.born[keep],
             self.seen[keep],
             self.area[keep],
-            self.location[keep],
+            self.anchor[keep],
             self.colours[keep],
             self.motion[keep],
         )
@@ -111,7 +125,7 @@ def settle(
     pieces: NDArray[np.int32],
     prior: NDArray[np.int32],
     labels: NDArray[np.int32],
-    modes: Modes,
+    centres: NDArray[np.float64],
     colours: NDArray[np.float32],
     areas: NDArray[np.int64],
     table: Table,
@@ -122,11 +136,12 @@ def settle(
 ) -> Settlement:
     """Give every piece of frame `index` an identity.
 
-    pieces (h, w) dense from 0, with `modes`, `areas` and `colours` (as in Table); prior (h, w): the
-    label of `table` predicted for each pixel, or -1; labels (h, w): those it kept, or -1. A piece
-    with kept pixels is the segment most of them bear. A segment without any lives on in the piece
-    that covers most of where it should be. Other pieces are split off, come back, or are new. Ties
-    go to the lowest label and piece.
+    pieces (h, w) dense from 0, with `centres` (m, 2), `areas` and `colours` (as in Table); prior
+    (h, w): the label of `table` predicted for each pixel, or -1; labels (h, w): those it kept, or
+    -1. A piece with kept pixels is the segment most of them bear. A segment without any lives on in
+    the piece that covers most of where it should be. Other pieces are split off, come back, come
+    out from behind something, or are new. A new segment may turn out to be an earlier one for some
+    frames: what comes into view is a sliver first. Ties go to the lowest label and piece.
     """
     lost = lost.where((index - lost.seen) ** 2 <= params.time.epsilon2)
     count = len(areas)
@@ -164,36 +179,91 @@ def settle(
     gone = np.flatnonzero(~alive)
     merged = (heir[gone] >= 0) & (most[gone] >= _SHARE * table.area[gone])
     merged[merged] = known[heir[gone[merged]]]
-    absent = gone[~merged]
-    lost = _remember(lost, table, absent, index)
-    back = _returning(np.flatnonzero(~known), modes, colours, areas, lost, index)
-    returned = lost.ids[list(back.values())]
-    for a in np.flatnonzero(~known).tolist():
-        if a in back:
-            r = back[a]
-            ids[a] = lost.ids[r]
-            born[a] = lost.born[r]
-            if lost.seen[r] == index - 1:  # it was only mislaid: the motion found was wrong
-                old[a] = np.searchsorted(table.ids, ids[a])
-            else:
-                events.append((EventKind.RETURN, int(ids[a]), 0))
+    lost = _remember(lost, table, gone[~merged], index)
+
+    seekers = _seekers(old, centres, colours, areas, table, index)
+    back = _returning(seekers, lost, index)
+    part = _emerging(seekers, set(back), old, areas, table)
+    turned = np.full(
+        len(table.ids), -1, np.int64
+    )  # piece with which a young segment became another
+    came_back: set[int] = set()
+    for s in back | part:
+        row, piece_of = int(seekers.row[s]), int(seekers.piece[s])
+        mine = np.flatnonzero(old == row) if row >= 0 else np.array([piece_of])
+        if row >= 0:
+            turned[row] = piece_of
+        if s in part:
+            ids[mine], born[mine], old[mine] = table.ids[part[s]], table.born[part[s]], part[s]
             continue
-        ids[a] = next_id
-        next_id += 1
-        b = parent[a]
-        if b >= 0 and share[a] >= _SHARE * areas[a]:  # b is alive, or it would live on in a
-            events.append((EventKind.SPLIT, int(ids[a]), int(table.ids[b])))
-        else:
-            events.append((EventKind.BIRTH, int(ids[a]), 0))
-    for b, into in zip(gone.tolist(), merged.tolist(), strict=True):
-        if into:
-            events.append((EventKind.MERGE, int(table.ids[b]), int(ids[heir[b]])))
+        r = back[s]
+        ids[mine], born[mine] = lost.ids[r], lost.born[r]
+        if lost.seen[r] < index - 1:
+            came_back.add(piece_of)
+        elif row < 0:  # it was only mislaid: the motion found was wrong
+            old[mine] = np.searchsorted(table.ids, lost.ids[r])
+    for a in range(count):
+        if a in came_back:
+            events.append((EventKind.RETURN, int(ids[a]), 0))
+        elif ids[a] == 0:
+            ids[a] = next_id
+            next_id += 1
+            b = parent[a]
+            if b >= 0 and share[a] >= _SHARE * areas[a]:  # b is alive, or it would live on in a
+                events.append((EventKind.SPLIT, int(ids[a]), int(table.ids[b])))
+            else:
+                events.append((EventKind.BIRTH, int(ids[a]), 0))
+    returned = lost.ids[list(back.values())]
+    into = np.full(len(table.ids), -1, np.int64)
+    into[gone[merged]] = heir[gone[merged]]
+    into[turned >= 0] = turned[turned >= 0]
+    for b in np.flatnonzero(~alive | (turned >= 0)).tolist():
+        if into[b] >= 0:
+            events.append((EventKind.MERGE, int(table.ids[b]), int(ids[into[b]])))
         elif table.ids[b] not in returned:
             events.append((EventKind.DEATH, int(table.ids[b]), 0))
     stay = np.ones(len(lost.ids), np.bool_)
     stay[list(back.values())] = False
     lost = lost.where(stay)
     return Settlement(ids, born, old, np.array(events, EVENT_DTYPE), lost, next_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seekers:
+    """Pieces without an identity, and segments young enough to turn out to be another."""
+
+    row: NDArray[np.int64]  # (n,) of the earlier table, or -1
+    piece: NDArray[np.int64]  # (n,) the largest of its pieces
+    born: NDArray[np.int64]  # (n,)
+    area: NDArray[np.int64]  # (n,) of all its pieces
+    centre: NDArray[np.float64]  # (n, 2) of the largest
+    colours: NDArray[np.float32]  # (n, 9) of the largest
+
+
+def _seekers(
+    old: NDArray[np.int64],
+    centres: NDArray[np.float64],
+    colours: NDArray[np.float32],
+    areas: NDArray[np.int64],
+    table: Table,
+    index: int,
+) -> _Seekers:
+    new = np.flatnonzero(old < 0)
+    known = np.flatnonzero(old >= 0)
+    total = np.bincount(old[known], areas[known], len(table.ids)).astype(np.int64)
+    largest = np.zeros(len(table.ids), np.int64)
+    order = known[np.argsort(areas[known], kind="stable")]
+    largest[old[order]] = order
+    young = np.flatnonzero((total > 0) & (index - table.born <= _PROBATION))
+    piece = np.concatenate([new, largest[young]])
+    return _Seekers(
+        np.concatenate([np.full(new.size, -1), young]),
+        piece,
+        np.concatenate([np.full(new.size, index), table.born[young]]),
+        np.concatenate([areas[new], total[young]]),
+        centres[piece],
+        colours[piece],
+    )
 
 
 def _overlaps(
@@ -207,39 +277,72 @@ def _overlaps(
         capacity *= 4
 
 
-def _returning(
-    new: NDArray[np.int64],
-    modes: Modes,
-    colours: NDArray[np.float32],
-    areas: NDArray[np.int64],
-    lost: Lost,
-    index: int,
-) -> dict[int, int]:
-    """Match new pieces with lost identities of like colour, size and place; nearest first.
+def _returning(seekers: _Seekers, lost: Lost, index: int) -> dict[int, int]:
+    """Match seekers with lost identities of like colour, size and place; nearest first.
 
-    Returns piece → row of `lost`. Colour is gated by the lost segment's own colours. The place is
+    Returns seeker → row of `lost`. Colour is gated by the lost segment's own colours. The place is
     where its motion would have brought it, the less certain the longer it was away.
     """
-    if not len(lost.ids) or not new.size:
-        return {}
-    d = colours[new, None, :3] - lost.colours[:, :3].astype(np.float64)
-    precision = lost.colours[:, 3:].astype(np.float64)[:, FULL]
-    colour = np.einsum("nli,lij,nlj->nl", d, precision, d)
-    missed = (index - lost.seen)[:, None]
-    gap = modes.location[new, None, 3:] - (lost.location[:, 3:] + missed * lost.motion)
+    colour = _colour_gap(seekers, lost.colours)
+    missed = index - lost.seen
+    gap = seekers.centre[:, None] - (lost.anchor + missed[:, None] * lost.motion)
     step = _PLACE_FRAME + _PLACE_MOTION * (lost.motion**2).sum(axis=1)
-    place = (gap**2).sum(axis=2) / (_PLACE_AREA * lost.area + missed[:, 0] ** 2 * step)
-    size = (np.log(areas[new, None] / lost.area) / np.log(_RETURN_AREA)) ** 2
+    place = (gap**2).sum(axis=2) / (_PLACE_AREA * lost.area + missed**2 * step)
+    size = (np.log(seekers.area[:, None] / lost.area) / np.log(_RETURN_AREA)) ** 2
     fits = (colour <= _RETURN_COLOUR**2) & (place <= _RETURN_PLACE**2) & (size <= 1)
-    n, r = np.nonzero(fits)
-    order = np.argsort((colour + place + size)[n, r], kind="stable")
+    s, r = np.nonzero(fits & (lost.born < seekers.born[:, None]))
+    order = np.argsort((colour + place + size)[s, r], kind="stable")
     back: dict[int, int] = {}
     taken: set[int] = set()
-    for a, row in zip(new[n[order]].tolist(), r[order].tolist(), strict=True):
+    for a, row in zip(s[order].tolist(), r[order].tolist(), strict=True):
         if a not in back and row not in taken:
             back[a] = row
             taken.add(row)
     return back
+
+
+def _emerging(
+    seekers: _Seekers,
+    settled: set[int],
+    old: NDArray[np.int64],
+    areas: NDArray[np.int64],
+    table: Table,
+) -> dict[int, int]:
+    """Match seekers with older segments that are partly hidden: a part comes out elsewhere.
+
+    Returns seeker → row of `table`, for seekers that are not `settled`. So an identity can have
+    several components that no pixels join: they hung together in the frames before. What comes out
+    can be no larger than what is hidden, and the place is sought where the whole would be.
+    """
+    area = np.bincount(old[old >= 0], areas[old >= 0], len(table.ids))
+    hidden = table.peak - area
+    rows = np.flatnonzero((area > 0) & (hidden >= _PART_HIDDEN * table.peak))
+    colour = _colour_gap(seekers, table.colours[rows])
+    gap = seekers.centre[:, None] - (table.anchor[rows] + table.motion[rows])
+    place = np.pi * (gap**2).sum(axis=2) / table.peak[rows]  # of a disc of that area
+    fits = (colour <= _PART_COLOUR**2) & (place <= _PART_PLACE**2)
+    fits &= table.born[rows] < seekers.born[:, None]
+    s, r = np.nonzero(fits)
+    order = np.argsort((colour + place)[s, r], kind="stable")
+    part: dict[int, int] = {}
+    gone = {int(seekers.row[a]) for a in settled}
+    hosts: set[int] = set()
+    for a, host in zip(s[order].tolist(), rows[r[order]].tolist(), strict=True):
+        row = int(seekers.row[a])
+        free = a not in part and a not in settled and row not in hosts
+        if free and host not in gone and seekers.area[a] <= hidden[host]:
+            part[a] = host
+            hidden[host] -= seekers.area[a]
+            hosts.add(host)
+            gone.add(row)
+    return part
+
+
+def _colour_gap(seekers: _Seekers, colours: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return squared σ (n, k) between the mean colours of seekers and `colours` (k, 9)."""
+    d = seekers.colours[:, None, :3] - colours[:, :3].astype(np.float64)
+    precision = colours[:, 3:].astype(np.float64)[:, FULL]
+    return np.asarray(np.einsum("nli,lij,nlj->nl", d, precision, d))
 
 
 def _remember(lost: Lost, table: Table, gone: NDArray[np.int64], index: int) -> Lost:
@@ -249,7 +352,7 @@ def _remember(lost: Lost, table: Table, gone: NDArray[np.int64], index: int) -> 
         np.concatenate([lost.born, table.born[gone]]),
         np.concatenate([lost.seen, np.full(len(gone), index - 1)]),
         np.concatenate([lost.area, np.rint(table.peak[gone]).astype(np.int64)]),
-        np.concatenate([lost.location, table.location[gone]]),
+        np.concatenate([lost.anchor, table.anchor[gone]]),
         np.concatenate([lost.colours, table.colours[gone]]),
         np.concatenate([lost.motion, table.motion[gone]]),
     )

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream import __version__
-from aaams_stream.errors import SourceError
+from aaams_stream.errors import SinkError, SourceError
 from aaams_stream.model import Frame, FrameSegmentation
 from aaams_stream.params import Params, resolve
 from aaams_stream.threads import Behind, prefetch
@@ -145,7 +145,10 @@ def segment_video(
         tally = _Tally(writer.frames, frames.frame_estimate, progress)
         interrupted = False
         if not writer.complete:
-            state = None if saved is None else SegmenterState.from_arrays(saved)
+            try:
+                state = None if saved is None else SegmenterState.from_arrays(saved)
+            except ValueError as error:
+                raise SinkError(f"{path}: {error}; --overwrite begins anew") from None
             frames.skip(writer.frames)
             film = None
             if overlay is not None and writer.frames == 0:

@@ -1,7 +1,8 @@
 """The segmenter: one frame in, one frame out, warm-started from the frame before.
 
 A frame goes through the same few steps. Motion carries the labels along; pixels that kept their
-colour join their earlier cluster at once (temporal agglomeration). Boundaries are decided afresh.
+colour join their earlier cluster at once (temporal agglomeration). Segments that the motion mislaid
+are sought as a whole. Boundaries are decided afresh.
 The pixels left over climb as in a single image, among clusters that bring their modes and
 bandwidths with them: they join one of those or found a new one. What is new must then survive the
 tests of Alg. 2; old clusters move on, and their trajectories fade.
@@ -45,6 +46,7 @@ from aaams_stream.identity import Lost, Table, settle
 from aaams_stream.kernels import agglomerate, carry, regions, window
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
+from aaams_stream.seeking import seek_mislaid
 from aaams_stream.state import SegmenterState
 
 _UNKNOWN = -1  # label of a pixel that the frame before does not explain
@@ -201,6 +203,9 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
     )
     share = float(np.count_nonzero(labels >= 0)) / labels.size
     cut = share < _CUT_SHARE and bool(2 * strange.sum() >= inside.sum())
+    if not cut:
+        seek_mislaid(picture.smooth, state, params.stream.tolerance2, flow, prior, labels, density)
+        share = float(np.count_nonzero(labels >= 0)) / labels.size
     return _Prediction(flow, prior, labels, density, share, cut)
 
 
@@ -272,12 +277,11 @@ def _warm(
     clock("regions")
 
     densest = densest_pixels(pieces, pixels.density)
-    modes = find_modes(pieces, densest, pixels, alive, params)
     settled = settle(
         pieces,
         prediction.prior,
         labels,
-        modes,
+        graph.centres(holders),
         graph.colours(holders, floor)[0],
         graph.areas(holders),
         state.table,
@@ -489,6 +493,7 @@ def _table(
         area=area,
         peak=area.astype(np.float64),
         motion=np.zeros((len(ids), 2)),
+        anchor=graph.centres(holders),
         location=modes.location,
         precision=modes.precision,
         moments=modes.moments,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,9 +43,12 @@ class SegmenterState:
         row = np.minimum((np.arange(shape[0]) + 0.5) / scale[1], h - 1).astype(np.intp)
         column = np.minimum((np.arange(shape[1]) + 0.5) / scale[0], w - 1).astype(np.intp)
         smooth = np.stack([features.scaled(plane, shape) for plane in self.smooth])
+        location = self.table.location.copy()
+        location[:, 3:] = _moved(location[:, 3:], scale)
         table = dataclasses.replace(
             self.table,
             **_rescaled(self.table, scale),
+            location=location,
             precision=_rescaled_precision(self.table.precision, scale),
             moments=_rescaled_moments(self.table.moments, scale),
             peak=self.table.peak * scale.prod(),
@@ -75,7 +78,10 @@ class SegmenterState:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> SegmenterState:
-        """Return the state that `to_arrays` took apart."""
+        """Return the state that `to_arrays` took apart; ValueError if another version did."""
+        missing = sorted(set(_names()) - set(arrays))
+        if missing:
+            raise ValueError(f"the state was saved by another version: it lacks {missing[0]}")
 
         def record(name: str, kind: type[Any]) -> Any:
             return kind(**{c.name: arrays[f"{name}.{c.name}"] for c in dataclasses.fields(kind)})
@@ -95,12 +101,20 @@ class SegmenterState:
         )
 
 
+def _names() -> Iterator[str]:
+    """Name the arrays of a saved state."""
+    records = {"table": Table, "lost": Lost}
+    for entry in dataclasses.fields(SegmenterState):
+        if entry.name in records:
+            yield from (f"{entry.name}.{c.name}" for c in dataclasses.fields(records[entry.name]))
+        else:
+            yield entry.name
+
+
 def _rescaled(rows: Table | Lost, scale: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """Return area, location and motion of segments when x and y are scaled."""
-    location = rows.location.copy()
-    location[:, 3:] = _moved(location[:, 3:], scale)
+    """Return area, anchor and motion of segments when x and y are scaled."""
     area = np.maximum(np.rint(rows.area * scale.prod()), 1).astype(np.int64)
-    return {"area": area, "location": location, "motion": rows.motion * scale}
+    return {"area": area, "anchor": _moved(rows.anchor, scale), "motion": rows.motion * scale}
 
 
 def _rescaled_precision(
@@ -121,7 +135,7 @@ def _rescaled_moments(
     return moments
 
 
-def _moved(places: NDArray[np.float32], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def _moved(places: NDArray[Any], scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return where places x, y lie after scaling; a pixel's place is its centre."""
     return np.asarray((places + 0.5) * scale - 0.5)
 

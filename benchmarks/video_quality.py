@@ -1,10 +1,11 @@
 """Supervoxels of real video against the truth, ours and the peers', side by side in one run.
 
 Every sequence is segmented by ours (its default and each of --segments) and by each peer at each
-of --segments; see peers.py. All are scored by `aaams_stream.metrics.VideoScores`.
+of --segments; see peers.py. All are scored by `aaams_stream.metrics.VideoScores`. With --ablation
+ours runs beside itself instead, each time without one of its ingredients.
 
 Prints the means; writes report.md with tables per sequence, curves over the segments a frame,
-pictures and results.csv to benchmarks/reports/video_quality.
+pictures and results.csv to benchmarks/reports/video_quality, or /ablation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ablation
 import numpy as np
 import peers
 import report
@@ -63,11 +65,15 @@ class Clip:
     truths: tuple[Path, ...]
     ignore: int | None
     scale: float
+    mirrored: bool = False
 
     def load(self) -> tuple[list[Picture], list[Labels]]:
         """Return the pictures and their truth, scaled."""
         frames = [_scaled(_colour(read_image(path)), self.scale, True) for path in self.frames]
         truths = [_scaled(_grey(read_image(path)), self.scale, False) for path in self.truths]
+        if self.mirrored:
+            frames = [np.ascontiguousarray(frame[:, ::-1]) for frame in frames]
+            truths = [np.ascontiguousarray(truth[:, ::-1]) for truth in truths]
         return frames, truths
 
 
@@ -99,9 +105,12 @@ class Job:
     segments: tuple[int, ...]
     methods: tuple[str, ...]  # parts of names; empty: all
     offline: bool
+    ablation: bool = False
 
     def plan(self) -> list[peers.Method]:
         """Return ours and the peers, in the order of the tables."""
+        if self.ablation:
+            return [peers.ours(self.params, None), *ablation.ablations(self.params)]
         found = [peers.ours(self.params, wanted) for wanted in (None, *self.segments)]
         by_count = [
             peers.at_hand(self.params, wanted, offline=self.offline) for wanted in self.segments
@@ -117,8 +126,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         params = resolve(args.config).overridden(args.set)
-        job = Job(params, args.segments, args.methods, args.offline)
+        job = Job(params, args.segments, args.methods, args.offline, args.ablation)
         sequences = find_sequences(args.data, args.sequences, args.frames, args.scale)
+        if args.mirror:
+            twins = [
+                dataclasses.replace(one, name=f"{one.name}_mirrored", mirrored=True)
+                for one in sequences
+            ]
+            sequences = [*sequences, *twins]
         if not job.plan():
             raise ConfigError(f"--methods: none is called {' or '.join(args.methods)}")
     except AaamsError as error:
@@ -131,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "video_quality: this OpenCV has no ximgproc; SEEDS, SLIC and GraphSegmentation are "
             "left out (see benchmarks/README.md)"
         )
-    folder = report.report_folder("video_quality")
+    folder = report.report_folder("ablation" if args.ablation else "video_quality")
     begun = time.perf_counter()
     results = run(sequences, job, folder, args.jobs)
     text = describe(sequences, results, args.scale, time.perf_counter() - begun)
@@ -163,6 +178,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--offline", action="store_true", help="scikit-image in 3-D too: slow, much memory"
+    )
+    parser.add_argument(
+        "--ablation", action="store_true", help="ours alone, without one ingredient at a time"
+    )
+    parser.add_argument(
+        "--mirror", action="store_true", help="all clips mirrored, too: halves the luck in figures"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--config", type=Path, help="settings as TOML")

@@ -35,12 +35,14 @@ FRIENDS = {
     "preview": {"live", "pictures", "render"},
     "source": {"demo"},
     "describe": {"climb", "state"},
+    "seeking": {"state"},
     "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
     "export": {"pooling"},
     "following": {"features", "pooling"},
     "segmenter": {
-        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "state"),
+        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "seeking"),
+        "state",
     },
 }
 
@@ -56,6 +58,7 @@ ALGORITHM = {
     "image",
     "lineage",
     "pooling",
+    "seeking",
     "segmenter",
     "state",
     "identity",

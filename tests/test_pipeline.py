@@ -160,6 +160,23 @@ def test_ctrl_c_finishes_the_chunk_and_resume_the_volume(clip, tmp_path):
     assert files(tmp_path / "a.zarr") == files(tmp_path / "b.zarr")
 
 
+def test_a_volume_begun_by_another_build_is_not_continued(clip, tmp_path, monkeypatch):
+    def press(progress):
+        if progress.frames == 11:
+            signal.raise_signal(signal.SIGINT)
+
+    def refuse(arrays):
+        raise ValueError(f"the state was saved by another version: it lacks {len(arrays)}")
+
+    with pytest.raises(Interrupted):
+        segment_video(clip, tmp_path / "a.zarr", progress=press)
+    before = files(tmp_path / "a.zarr")
+    monkeypatch.setattr(standin.SegmenterState, "from_arrays", refuse)
+    with pytest.raises(SinkError, match=r"a\.zarr: the state was saved .*--overwrite begins anew"):
+        segment_video(clip, tmp_path / "a.zarr", resume=True)
+    assert files(tmp_path / "a.zarr") == before
+
+
 def test_a_second_ctrl_c_stops_at_once(clip, tmp_path):
     def press(progress):
         if progress.frames in (9, 10):

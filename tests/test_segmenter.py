@@ -172,6 +172,15 @@ def test_the_number_of_threads_changes_nothing():
         assert a.segments.tobytes() == b.segments.tobytes()
 
 
+def test_a_state_of_another_version_is_refused():
+    segmenter = Segmenter(SMALL)
+    segmenter.step(demo_frame(0).rgb)
+    arrays = segmenter.state.to_arrays()
+    del arrays["lost.anchor"]
+    with pytest.raises(ValueError, match=r"another version: it lacks lost\.anchor"):
+        SegmenterState.from_arrays(arrays)
+
+
 def test_a_restored_state_goes_on_bit_for_bit(tmp_path):
     frames = [demo_frame(i).rgb for i in range(8)]
     whole = run(frames)

@@ -165,6 +165,22 @@ def measure_regions(planes, density, labels, moments):
 
 
 @njit(cache=True, error_model="numpy")
+def sum_places(labels, places):
+    """Sum x and y over the pixels of each region into places (k, 2) float64, zeroed."""
+    h, w = labels.shape
+    for y in range(h):
+        row = labels[y]
+        x = 0
+        while x < w:
+            r = row[x]
+            begin = x
+            while x < w and row[x] == r:
+                x += 1
+            places[r, 0] += np.float64((x - begin) * (begin + x - 1)) * 0.5
+            places[r, 1] += np.float64((x - begin) * y)
+
+
+@njit(cache=True, error_model="numpy")
 def measure_motion(flow, scene, labels, moments):
     """Write the mean motion of each region to its moments (k, 13), whose areas are known.
 

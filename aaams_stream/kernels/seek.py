@@ -1,0 +1,173 @@
+"""Segments that the motion mislaid, sought as a whole.
+
+Labels (h, w) are int32 rows of the segment table, -1 where nothing is known; planes (3, h, w) are
+float32. `wanted` (k,) int32 gives the segments that are sought their number, and others -1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+
+@njit(cache=True, error_model="numpy")
+def count_carried(labels, area):
+    """Count the pixels of each label into area (k,) int64; negative labels are nobody's."""
+    h, w = labels.shape
+    area[:] = 0
+    for y in range(h):
+        row = labels[y]
+        x = 0
+        while x < w:
+            label = row[x]
+            begin = x
+            while x < w and row[x] == label:
+                x += 1
+            if label >= 0:
+                area[label] += x - begin
+
+
+@njit(cache=True, error_model="numpy")
+def sample_segments(before, wanted, size, samples, found):
+    """Pick pixels of the m wanted segments, spread evenly in raster order.
+
+    before (h, w): labels; size (m,) int64: about how many pixels a segment has. Writes flat indices
+    to samples (m, most) int32 and how many there are to found (m,) int64.
+    """
+    h, w = before.shape
+    most = samples.shape[1]
+    found[:] = 0
+    if not found.size:
+        return
+    seen = np.zeros(found.size, np.int64)
+    for y in range(h):
+        row = before[y]
+        for x in range(w):
+            r = wanted[row[x]]
+            if r < 0:
+                continue
+            seen[r] += 1
+            # taken where the share that was seen passes the next of equal parts
+            if found[r] < most and seen[r] * min(most, size[r]) // size[r] > found[r]:
+                samples[r, found[r]] = y * w + x
+                found[r] += 1
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def count_matches(pixels, n, dx, dy, planes_before, planes, labels, tolerance_sq, best):
+    """Count pixels that, moved by (dx, dy), meet one without a label in their own colour.
+
+    May stop once the count cannot exceed `best`.
+    """
+    h, w = labels.shape
+    count = 0
+    for i in range(n):
+        if count + n - i <= best:
+            break
+        sy = pixels[i] // w
+        sx = pixels[i] % w
+        y = sy + dy
+        x = sx + dx
+        if y < 0 or x < 0 or y >= h or x >= w or labels[y, x] >= 0:
+            continue
+        dl = planes[0, y, x] - planes_before[0, sy, sx]
+        da = planes[1, y, x] - planes_before[1, sy, sx]
+        db = planes[2, y, x] - planes_before[2, sy, sx]
+        count += dl * dl + da * da + db * db <= tolerance_sq
+    return count
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def seek_segments(
+    samples, found, planes_before, planes, labels, tolerance_sq, guess, reach, pace, shift, matches
+):
+    """Find for each sought segment the shift by which most of its samples find their colour.
+
+    guess (m, 2) int64: the shift x, y to look around. All shifts within reach are tried at the
+    pace, then single pixels around the best; of equal ones the nearest to the guess. Writes shift
+    (m, 2) int64 and matches (m,) int64: how many samples it explains, 0 if fewer than half.
+    """
+    for r in prange(found.size):
+        pixels = samples[r]
+        n = found[r]
+        half = max((n + 1) // 2, np.int64(1))
+        best = half - 1
+        far = np.int64(-1)
+        best_x = np.int64(0)
+        best_y = np.int64(0)
+        for j in range(-reach, reach + 1, pace):
+            for i in range(-reach, reach + 1, pace):
+                dx = guess[r, 0] + i
+                dy = guess[r, 1] + j
+                count = count_matches(
+                    pixels, n, dx, dy, planes_before, planes, labels, tolerance_sq, best - 1
+                )
+                if count > best or (count == best and i * i + j * j < far):
+                    best = count
+                    best_x = dx
+                    best_y = dy
+                    far = i * i + j * j
+        matches[r] = 0
+        shift[r, 0] = 0
+        shift[r, 1] = 0
+        if best < half:
+            continue
+        coarse_x = best_x
+        coarse_y = best_y
+        for j in range(1 - pace, pace):
+            for i in range(1 - pace, pace):
+                dx = coarse_x + i
+                dy = coarse_y + j
+                count = count_matches(
+                    pixels, n, dx, dy, planes_before, planes, labels, tolerance_sq, best
+                )
+                if count > best:
+                    best = count
+                    best_x = dx
+                    best_y = dy
+        matches[r] = best
+        shift[r, 0] = best_x
+        shift[r, 1] = best_y
+
+
+@njit(cache=True, error_model="numpy")
+def move_segments(
+    before,
+    wanted,
+    shift,
+    planes_before,
+    density_before,
+    planes,
+    tolerance_sq,
+    flow,
+    prior,
+    labels,
+    density,
+):
+    """Let pixels without a label become those of the wanted segments, moved by their shift (m, 2).
+
+    Writes flow, prior, labels and density as kernels.carry.carry_labels does. Where two segments
+    meet, the pixel that comes first in the frame before stays.
+    """
+    h, w = before.shape
+    if not shift.size:
+        return
+    for sy in range(h):
+        row = before[sy]
+        for sx in range(w):
+            r = wanted[row[sx]]
+            if r < 0:
+                continue
+            y = sy + shift[r, 1]
+            x = sx + shift[r, 0]
+            if y < 0 or x < 0 or y >= h or x >= w or labels[y, x] >= 0:
+                continue
+            dl = planes[0, y, x] - planes_before[0, sy, sx]
+            da = planes[1, y, x] - planes_before[1, sy, sx]
+            db = planes[2, y, x] - planes_before[2, sy, sx]
+            if dl * dl + da * da + db * db <= tolerance_sq:
+                labels[y, x] = row[sx]
+                prior[y, x] = row[sx]
+                density[y, x] = density_before[sy, sx]
+                flow[y, x, 0] = np.float32(-shift[r, 0])
+                flow[y, x, 1] = np.float32(-shift[r, 1])
