@@ -111,11 +111,12 @@ def test_lost_identities_are_scaled_too(state):
         born=np.array([0]),
         seen=np.array([1]),
         area=np.array([400]),
-        location=state.table.location[:1],
+        anchor=state.table.anchor[:1],
         colours=state.table.colours[:1],
         motion=np.array([[4.0, -2.0]]),
     )
     small = dataclasses.replace(state, lost=lost).resized((120, 160))
     assert small.lost.area.tolist() == [100]
-    np.testing.assert_array_equal(small.lost.location, small.table.location[:1])
+    np.testing.assert_array_equal(small.lost.anchor, small.table.anchor[:1])
+    np.testing.assert_allclose(small.lost.anchor + 0.5, (state.table.anchor[:1] + 0.5) / 2)
     np.testing.assert_array_equal(small.lost.motion, [[2.0, -1.0]])
