@@ -283,15 +283,17 @@ def _returning(seekers: _Seekers, lost: Lost, index: int) -> dict[int, int]:
     Returns seeker → row of `lost`. Colour is gated by the lost segment's own colours. The place is
     where its motion would have brought it, the less certain the longer it was away.
     """
-    colour = _colour_gap(seekers, lost.colours)
     missed = index - lost.seen
     gap = seekers.centre[:, None] - (lost.anchor + missed[:, None] * lost.motion)
     step = _PLACE_FRAME + _PLACE_MOTION * (lost.motion**2).sum(axis=1)
     place = (gap**2).sum(axis=2) / (_PLACE_AREA * lost.area + missed**2 * step)
     size = (np.log(seekers.area[:, None] / lost.area) / np.log(_RETURN_AREA)) ** 2
-    fits = (colour <= _RETURN_COLOUR**2) & (place <= _RETURN_PLACE**2) & (size <= 1)
+    fits = (place <= _RETURN_PLACE**2) & (size <= 1)
     s, r = np.nonzero(fits & (lost.born < seekers.born[:, None]))
-    order = np.argsort((colour + place + size)[s, r], kind="stable")
+    colour = _colour_gap(seekers.colours[s], lost.colours[r])
+    alike = colour <= _RETURN_COLOUR**2
+    s, r, colour = s[alike], r[alike], colour[alike]
+    order = np.argsort(colour + place[s, r] + size[s, r], kind="stable")
     back: dict[int, int] = {}
     taken: set[int] = set()
     for a, row in zip(s[order].tolist(), r[order].tolist(), strict=True):
@@ -317,13 +319,14 @@ def _emerging(
     area = np.bincount(old[old >= 0], areas[old >= 0], len(table.ids))
     hidden = table.peak - area
     rows = np.flatnonzero((area > 0) & (hidden >= _PART_HIDDEN * table.peak))
-    colour = _colour_gap(seekers, table.colours[rows])
     gap = seekers.centre[:, None] - (table.anchor[rows] + table.motion[rows])
     place = np.pi * (gap**2).sum(axis=2) / table.peak[rows]  # of a disc of that area
-    fits = (colour <= _PART_COLOUR**2) & (place <= _PART_PLACE**2)
-    fits &= table.born[rows] < seekers.born[:, None]
-    s, r = np.nonzero(fits)
-    order = np.argsort((colour + place)[s, r], kind="stable")
+    older = table.born[rows] < seekers.born[:, None]
+    s, r = np.nonzero((place <= _PART_PLACE**2) & older)
+    colour = _colour_gap(seekers.colours[s], table.colours[rows[r]])
+    alike = colour <= _PART_COLOUR**2
+    s, r, colour = s[alike], r[alike], colour[alike]
+    order = np.argsort(colour + place[s, r], kind="stable")
     part: dict[int, int] = {}
     gone = {int(seekers.row[a]) for a in settled}
     hosts: set[int] = set()
@@ -338,11 +341,11 @@ def _emerging(
     return part
 
 
-def _colour_gap(seekers: _Seekers, colours: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return squared σ (n, k) between the mean colours of seekers and `colours` (k, 9)."""
-    d = seekers.colours[:, None, :3] - colours[:, :3].astype(np.float64)
-    precision = colours[:, 3:].astype(np.float64)[:, FULL]
-    return np.asarray(np.einsum("nli,lij,nlj->nl", d, precision, d))
+def _colour_gap(mine: NDArray[np.float32], theirs: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return how many squared σ (n,) of their own lie between their mean colours and mine."""
+    d = mine[:, :3] - theirs[:, :3].astype(np.float64)
+    precision = theirs[:, 3:].astype(np.float64)[:, FULL]
+    return np.asarray(np.einsum("ni,nij,nj->n", d, precision, d))
 
 
 def _remember(lost: Lost, table: Table, gone: NDArray[np.int64], index: int) -> Lost:

@@ -54,25 +54,24 @@ def sample_segments(before, wanted, size, samples, found):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def count_matches(pixels, n, dx, dy, planes_before, planes, labels, tolerance_sq, best):
+def count_matches(pixels, columns, colours, n, dx, dy, planes, labels, w, tolerance_sq, best):
     """Count pixels that, moved by (dx, dy), meet one without a label in their own colour.
 
-    May stop once the count cannot exceed `best`.
+    pixels, columns (n,): flat indices and x; colours (3, n) their own; planes (3, h·w) and labels
+    (h·w,) of the picture. May stop once the count cannot exceed `best`.
     """
-    h, w = labels.shape
     count = 0
+    step = dy * w + dx
     for i in range(n):
         if count + n - i <= best:
             break
-        sy = pixels[i] // w
-        sx = pixels[i] % w
-        y = sy + dy
-        x = sx + dx
-        if y < 0 or x < 0 or y >= h or x >= w or labels[y, x] >= 0:
+        x = columns[i] + dx
+        at = pixels[i] + step  # x being inside, a wrong y is outside of the whole
+        if x < 0 or x >= w or at < 0 or at >= labels.size or labels[np.uintp(at)] >= 0:
             continue
-        dl = planes[0, y, x] - planes_before[0, sy, sx]
-        da = planes[1, y, x] - planes_before[1, sy, sx]
-        db = planes[2, y, x] - planes_before[2, sy, sx]
+        dl = planes[0, np.uintp(at)] - colours[0, i]
+        da = planes[1, np.uintp(at)] - colours[1, i]
+        db = planes[2, np.uintp(at)] - colours[2, i]
         count += dl * dl + da * da + db * db <= tolerance_sq
     return count
 
@@ -87,9 +86,19 @@ def seek_segments(
     pace, then single pixels around the best; of equal ones the nearest to the guess. Writes shift
     (m, 2) int64 and matches (m,) int64: how many samples it explains, 0 if fewer than half.
     """
+    h, w = labels.shape
+    flat_before = planes_before.reshape(3, h * w)
+    flat = planes.reshape(3, h * w)
+    flat_labels = labels.reshape(h * w)
     for r in prange(found.size):
         pixels = samples[r]
         n = found[r]
+        columns = np.empty(n, np.int64)
+        colours = np.empty((3, n), np.float32)
+        for i in range(n):
+            columns[i] = pixels[i] % w
+            for k in range(3):
+                colours[k, i] = flat_before[k, pixels[i]]
         half = max((n + 1) // 2, np.int64(1))
         best = half - 1
         far = np.int64(-1)
@@ -100,7 +109,17 @@ def seek_segments(
                 dx = guess[r, 0] + i
                 dy = guess[r, 1] + j
                 count = count_matches(
-                    pixels, n, dx, dy, planes_before, planes, labels, tolerance_sq, best - 1
+                    pixels,
+                    columns,
+                    colours,
+                    n,
+                    dx,
+                    dy,
+                    flat,
+                    flat_labels,
+                    w,
+                    tolerance_sq,
+                    best - 1,
                 )
                 if count > best or (count == best and i * i + j * j < far):
                     best = count
@@ -119,7 +138,17 @@ def seek_segments(
                 dx = coarse_x + i
                 dy = coarse_y + j
                 count = count_matches(
-                    pixels, n, dx, dy, planes_before, planes, labels, tolerance_sq, best
+                    pixels,
+                    columns,
+                    colours,
+                    n,
+                    dx,
+                    dy,
+                    flat,
+                    flat_labels,
+                    w,
+                    tolerance_sq,
+                    best,
                 )
                 if count > best:
                     best = count
