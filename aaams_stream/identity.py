@@ -184,24 +184,23 @@ def settle(
     seekers = _seekers(old, centres, colours, areas, table, index)
     back = _returning(seekers, lost, index)
     part = _emerging(seekers, set(back), old, areas, table)
-    turned = np.full(
-        len(table.ids), -1, np.int64
-    )  # piece with which a young segment became another
+    became = table.ids.copy()  # what the segments of the table are called now
+    into = np.full(len(table.ids), -1, np.int64)  # the piece in which one that ends goes on
+    into[gone[merged]] = heir[gone[merged]]
     came_back: set[int] = set()
     for s in back | part:
-        row, piece_of = int(seekers.row[s]), int(seekers.piece[s])
-        mine = np.flatnonzero(old == row) if row >= 0 else np.array([piece_of])
-        if row >= 0:
-            turned[row] = piece_of
+        row, main = int(seekers.row[s]), int(seekers.piece[s])
+        mine = np.flatnonzero(old == row) if row >= 0 else np.array([main])
         if s in part:
             ids[mine], born[mine], old[mine] = table.ids[part[s]], table.born[part[s]], part[s]
-            continue
-        r = back[s]
-        ids[mine], born[mine] = lost.ids[r], lost.born[r]
-        if lost.seen[r] < index - 1:
-            came_back.add(piece_of)
-        elif row < 0:  # it was only mislaid: the motion found was wrong
-            old[mine] = np.searchsorted(table.ids, lost.ids[r])
+        else:
+            ids[mine], born[mine] = lost.ids[back[s]], lost.born[back[s]]
+            if lost.seen[back[s]] < index - 1:
+                came_back.add(main)
+            elif row < 0:  # it was only mislaid: the motion found was wrong
+                old[mine] = np.searchsorted(table.ids, ids[main])
+        if row >= 0:
+            became[row], into[row] = ids[main], main
     for a in range(count):
         if a in came_back:
             events.append((EventKind.RETURN, int(ids[a]), 0))
@@ -210,14 +209,11 @@ def settle(
             next_id += 1
             b = parent[a]
             if b >= 0 and share[a] >= _SHARE * areas[a]:  # b is alive, or it would live on in a
-                events.append((EventKind.SPLIT, int(ids[a]), int(table.ids[b])))
+                events.append((EventKind.SPLIT, int(ids[a]), int(became[b])))
             else:
                 events.append((EventKind.BIRTH, int(ids[a]), 0))
     returned = lost.ids[list(back.values())]
-    into = np.full(len(table.ids), -1, np.int64)
-    into[gone[merged]] = heir[gone[merged]]
-    into[turned >= 0] = turned[turned >= 0]
-    for b in np.flatnonzero(~alive | (turned >= 0)).tolist():
+    for b in np.flatnonzero(~alive | (into >= 0)).tolist():
         if into[b] >= 0:
             events.append((EventKind.MERGE, int(table.ids[b]), int(ids[into[b]])))
         elif table.ids[b] not in returned:
