@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,36 +79,28 @@ class SegmenterState:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> SegmenterState:
         """Return the state that `to_arrays` took apart; ValueError if another version did."""
-        missing = sorted(set(_names()) - set(arrays))
-        if missing:
-            raise ValueError(f"the state was saved by another version: it lacks {missing[0]}")
 
         def record(name: str, kind: type[Any]) -> Any:
             return kind(**{c.name: arrays[f"{name}.{c.name}"] for c in dataclasses.fields(kind)})
 
-        return cls(
-            index=int(arrays["index"]),
-            next_id=int(arrays["next_id"]),
-            level=float(arrays["level"]),
-            unit=float(arrays["unit"]),
-            labels=arrays["labels"],
-            smooth=arrays["smooth"],
-            density=arrays["density"],
-            grey=arrays["grey"],
-            table=record("table", Table),
-            lost=record("lost", Lost),
-            parents=arrays["parents"],
-        )
-
-
-def _names() -> Iterator[str]:
-    """Name the arrays of a saved state."""
-    records = {"table": Table, "lost": Lost}
-    for entry in dataclasses.fields(SegmenterState):
-        if entry.name in records:
-            yield from (f"{entry.name}.{c.name}" for c in dataclasses.fields(records[entry.name]))
-        else:
-            yield entry.name
+        try:
+            return cls(
+                index=int(arrays["index"]),
+                next_id=int(arrays["next_id"]),
+                level=float(arrays["level"]),
+                unit=float(arrays["unit"]),
+                labels=arrays["labels"],
+                smooth=arrays["smooth"],
+                density=arrays["density"],
+                grey=arrays["grey"],
+                table=record("table", Table),
+                lost=record("lost", Lost),
+                parents=arrays["parents"],
+            )
+        except KeyError as missing:
+            raise ValueError(
+                f"the state was saved by another version: it lacks {missing.args[0]}"
+            ) from None
 
 
 def _rescaled(rows: Table | Lost, scale: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
