@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.kernels import enlarge, regions
-from aaams_stream.model import ADJACENCY_DTYPE, FrameSegmentation
+from aaams_stream.kernels import enlarge
+from aaams_stream.model import ADJACENCY_DTYPE
 from aaams_stream.params import Params
 
 _LEAST_SIDE = 48  # pixels: frames are not made smaller than that
@@ -46,11 +45,12 @@ def working_params(params: Params, share: float) -> Params:
 
 
 def enlarged(
-    result: FrameSegmentation,
     labels: NDArray[np.int32],
+    segments: NDArray[Any],
+    adjacency: NDArray[Any],
     small: NDArray[np.uint8],
     rgb: NDArray[np.uint8],
-) -> FrameSegmentation:
+) -> tuple[NDArray[np.int32], NDArray[Any], NDArray[Any]]:
     """Return what was found in `small` (h, w, 3) for the frame itself, `rgb` (H, W, 3).
 
     labels (h, w): rows of the segment table. Each pixel gets the nearest; at boundaries, of those
@@ -62,20 +62,17 @@ def enlarged(
     wanted = np.empty_like(nearest)
     enlarge.choose_labels(labels, small, rgb, _WEIGHTS, nearest, wanted)
     enlarge.move_boundaries(nearest, wanted)
-    ids = np.ascontiguousarray(result.segments["id"])
-    regions.rename(nearest, ids.view(np.int32), wanted)
     scale = np.array(nearest.shape[::-1]) / labels.shape[::-1]
-    segments, adjacency = _tables(result, nearest, scale)
-    return dataclasses.replace(
-        result, ids=wanted.view(np.uint32), segments=segments, adjacency=adjacency
-    )
+    return nearest, *_tables(nearest, segments, adjacency, scale)
 
 
 def _tables(
-    result: FrameSegmentation, labels: NDArray[np.int32], scale: NDArray[np.float64]
+    labels: NDArray[np.int32],
+    small: NDArray[Any],
+    contacts: NDArray[Any],
+    scale: NDArray[np.float64],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the segments and their contacts as the labels of the frame show them."""
-    small = result.segments
     area, perimeter = np.empty((2, len(small)), np.int64)
     bbox = np.empty((len(small), 4), np.int32)
     sums = np.empty((len(small), 2))
@@ -102,7 +99,7 @@ def _tables(
     adjacency["first"] = small["id"][first]
     adjacency["second"] = small["id"][second]
     adjacency["length"] = length[order]
-    adjacency["contrast"] = _contrast(small, result.adjacency, adjacency, first, second)
+    adjacency["contrast"] = _contrast(small, contacts, adjacency, first, second)
     return segments, adjacency
 
 

@@ -14,12 +14,13 @@ Pixel = TypeVar("Pixel", np.uint8, np.float32)
 
 LANES = 16  # kernels read rows in chunks of this many pixels
 FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry weight
-# How often the resolution is halved before motion is sought; thin things are lost at a quarter.
-_FLOW_SCALES = {"fine": 1, "fast": 2}
+# How often the resolution of `brightness` is halved before motion is sought: at a quarter of that
+# of the frame thin things are lost.
+_FLOW_SCALES = {"fine": 0, "fast": 1}
 _FLOW_STRIDE = 5
 _FLOW_STEPS = 8
 _FLOW_REFINEMENTS = 0
-_LEAST_FLOW = 32  # pixels: a smaller side has no room for the search pyramid
+_LEAST_FLOW = 16  # pixels: a smaller side has no room for the search pyramid
 _BACKDROP = 0.5  # transparent pixels are seen over mid-grey
 # sRGB to XYZ under D65; divided by its sums, white is (1, 1, 1) and grey has no hue.
 _XYZ = np.array(
@@ -107,9 +108,12 @@ def edge_strength(planes: NDArray[np.float32], width: int) -> NDArray[np.float32
     return slope(smoothed(planes, width))
 
 
-def grey(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the brightness (h, w) in which motion is sought."""
-    return np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
+def brightness(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the brightness in which motion is sought, at half the resolution of a frame."""
+    h, w, _ = rgb.shape
+    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
+    half = ((w + 1) // 2, (h + 1) // 2)
+    return np.asarray(cv2.resize(grey, half, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def scaled(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:
@@ -123,16 +127,20 @@ def scaled(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:
 
 
 def flow_back(
-    now: NDArray[np.uint8], before: NDArray[np.uint8], quality: str = "fine"
+    now: NDArray[np.uint8],
+    before: NDArray[np.uint8],
+    shape: tuple[int, int],
+    quality: str = "fine",
 ) -> NDArray[np.float32]:
-    """Return (h, w, 2) float32: how far to go from each pixel to where it was in `before`.
+    """Return (h, w, 2) float32: how far to go from each pixel to where it was before.
 
-    Dense inverse search, at half the resolution or, with the quality "fast", at a quarter. It
-    runs on one thread, because its result depends on how many there are. Pictures too small for
-    its patches do not move.
+    now, before: as `brightness` gives them; shape (h, w): that of the picture whose pixels are
+    meant. Dense inverse search, at the resolution of `now` or, with the quality "fast", at half of
+    it. It runs on one thread, because its result depends on how many there are. Pictures too small
+    for its patches do not move.
     """
     if min(now.shape) < _LEAST_FLOW:
-        return np.zeros((*now.shape, 2), np.float32)
+        return np.zeros((*shape, 2), np.float32)
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
@@ -142,6 +150,8 @@ def flow_back(
         search.setGradientDescentIterations(_FLOW_STEPS)
         search.setVariationalRefinementIterations(_FLOW_REFINEMENTS)
         flow = np.zeros((*now.shape, 2), np.float32)
-        return np.asarray(search.calc(now, before, flow), np.float32)
+        flow = np.asarray(search.calc(now, scaled(before, now.shape), flow), np.float32)
+        flow *= np.array([shape[1] / now.shape[1], shape[0] / now.shape[0]], np.float32)
+        return scaled(flow, shape)
     finally:
         cv2.setNumThreads(threads)

@@ -100,8 +100,6 @@ class Segmenter:
         frame = features.as_rgb(rgb)
         if frame.dtype != np.uint8:
             raise ValueError(f"a frame must be uint8, got {frame.dtype}")
-        seconds: dict[str, float] = {}
-        clock = stopwatch(seconds)
         shape = working_shape(frame.shape, self.params.stream.scale)
         if self.state is not None and self.state.labels.shape != shape:
             raise ValueError(
@@ -109,17 +107,8 @@ class Segmenter:
                 "scale them, or begin a new Segmenter"
             )
         frame = frame.astype(np.uint8, copy=False)
-        small = features.scaled(frame, shape)
-        clock("scale")
-        if small is frame:
-            result, self.state = step(frame, time, self.params, self.state)
-            return result
-        params = working_params(self.params, small.size / frame.size)
-        result, self.state = step(small, time, params, self.state)
-        clock = stopwatch(seconds)
-        result = enlarged(result, self.state.labels, small, frame)
-        clock("scale")
-        return dataclasses.replace(result, stats={**result.stats, **seconds})
+        result, self.state = step(frame, time, self.params, self.state)
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +118,7 @@ class _Picture:
     planes: NDArray[np.float32]  # (3, h, pitch)
     smooth: NDArray[np.float32]  # (3, h, w) less noisy: what is compared over time
     strength: NDArray[np.float32]  # (h, w)
-    grey: NDArray[np.uint8]  # (h, w)
+    grey: NDArray[np.uint8]  # brightness at half the resolution of the frame itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +139,16 @@ def step(
     params: Params,
     state: SegmenterState | None,
 ) -> tuple[FrameSegmentation, SegmenterState]:
-    """Segment one frame: state in, state out."""
+    """Segment one frame: state in, state out; at the share of its size that the settings name."""
     seconds: dict[str, float] = {}
     clock = stopwatch(seconds)
-    planes = features.lab_planes(frame)
-    smooth = features.smoothed(planes, frame.shape[1])
-    picture = _Picture(planes, smooth, features.slope(smooth), features.grey(frame))
+    small = features.scaled(frame, working_shape(frame.shape, params.stream.scale))
+    if small is not frame:
+        params = working_params(params, small.size / frame.size)
+        clock("scale")
+    planes = features.lab_planes(small)
+    smooth = features.smoothed(planes, small.shape[1])
+    picture = _Picture(planes, smooth, features.slope(smooth), features.brightness(frame))
     clock("features")
     prediction = None
     if state is not None:
@@ -170,15 +163,19 @@ def step(
     new = dataclasses.replace(new, parents=remember_parents(state, new, events))
     segments, adjacency = describe(new, planes, flow)
     clock("table")
+    labels = new.labels
+    if small is not frame:
+        labels, segments, adjacency = enlarged(labels, segments, adjacency, small, frame)
+        clock("scale")
+    ids = np.empty(labels.shape, np.uint32)
+    regions.rename(labels, new.table.ids.view(np.int32), ids.view(np.int32))
     stats = {"segments": float(len(segments)), "warm": share, **seconds}
-    ids = np.empty(new.labels.shape, np.uint32)
-    regions.rename(new.labels, new.table.ids.view(np.int32), ids.view(np.int32))
     return FrameSegmentation(new.index - 1, time, ids, segments, adjacency, events, stats), new
 
 
 def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Prediction:
     """Carry the labels of the frame before along the motion."""
-    flow = features.flow_back(picture.grey, state.grey, params.stream.flow)
+    flow = features.flow_back(picture.grey, state.grey, state.labels.shape, params.stream.flow)
     prior = np.empty_like(state.labels)
     labels = np.empty_like(state.labels)
     density = np.empty_like(state.density)
@@ -213,9 +210,9 @@ def _cold(
     picture: _Picture, params: Params, state: SegmenterState | None, clock: Clock
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame as a single image; after a cut every identity is new."""
-    pixels, alive, _ = cluster_pixels(picture.planes, picture.grey.shape[1], params, clock)
+    pixels, alive, _ = cluster_pixels(picture.planes, picture.strength.shape[1], params, clock)
     graph = connect_regions(pixels.owner, picture.planes, pixels.density, picture.strength)
-    least = _least_sizes(picture.grey.size, params)[0]
+    least = _least_sizes(picture.strength.size, params)[0]
     tree = build_tree(graph, params.post, least, FLOOR * params.colour.sigma2)
     level = params.post.threshold
     if params.stream.segments:

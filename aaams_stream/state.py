@@ -25,7 +25,7 @@ class SegmenterState:
     labels: NDArray[np.int32]  # (h, w) rows of the table
     smooth: NDArray[np.float32]  # (3, h, w) L*a*b*, less noisy
     density: NDArray[np.float32]  # (h, w)
-    grey: NDArray[np.uint8]  # (h, w)
+    grey: NDArray[np.uint8]  # brightness at half the resolution of the frame, whatever (h, w) is
     table: Table
     lost: Lost
     parents: NDArray[np.uint32] = field(  # (n, 2) id and the one it was split off
@@ -59,7 +59,6 @@ class SegmenterState:
             labels=self.labels[row[:, None], column],
             smooth=smooth,
             density=features.scaled(self.density, shape),
-            grey=features.scaled(self.grey, shape),
             table=table,
             lost=dataclasses.replace(self.lost, **_rescaled(self.lost, scale)),
         )

@@ -186,12 +186,12 @@ class Matcher:
 
     def step(self, frame: Picture, labels: Labels) -> NDArray[np.int64]:
         """Return the ids (h, w) of the next frame's labels, which are small numbers from 0."""
-        from aaams_stream.features import flow_back, grey
+        from aaams_stream.features import brightness, flow_back
 
-        bright, labels = grey(frame), labels.astype(np.int64)
+        bright, labels = brightness(frame), labels.astype(np.int64)
         names = np.zeros(int(labels.max()) + 1, dtype=np.int64)
         if self._labels is not None and self._grey is not None:
-            warped = _warped(self._labels, flow_back(bright, self._grey))
+            warped = _warped(self._labels, flow_back(bright, self._grey, labels.shape))
             for label, earlier in _partners(labels, warped, len(self._names)):
                 names[label] = self._names[earlier]
         new = np.flatnonzero((names == 0) & (np.bincount(labels.reshape(-1)) > 0))
@@ -261,16 +261,16 @@ class _Grid:
     def step(self, frame: Picture) -> NDArray[np.int64]:
         import cv2
 
-        from aaams_stream.features import flow_back, grey
+        from aaams_stream.features import brightness, flow_back
 
-        bright = grey(frame)
+        bright = brightness(frame)
         scaled = frame.astype(np.float32) / np.float32(255)
         lab = np.asarray(cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB), dtype=np.float32)
         if self._labels is None or self._grey is None:
             self._labels = np.full(bright.shape, -1, dtype=np.int64)
             rounds = SLIC_ITERATIONS
         else:
-            self._move(flow_back(self._grey, bright))
+            self._move(flow_back(self._grey, bright, frame.shape[:2]))
             self._assign(lab)
             self._bury()
             rounds = CARRIED_REFINEMENTS
@@ -393,14 +393,14 @@ def slic_volume(frames: Frames, segments: int) -> Iterator[Labels]:
 
 def watershed(frames: Frames, segments: int) -> Iterator[Labels]:
     """Yield scikit-image's watershed over the whole clip, on the slope of brightness."""
+    import cv2
     import skimage.filters
     import skimage.segmentation
 
-    from aaams_stream.features import grey
-
     filters: Any = skimage.filters
     ways: Any = skimage.segmentation
-    slope = filters.sobel(np.stack([grey(frame) for frame in frames]).astype(np.float32))
+    grey = [cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) for frame in frames]
+    slope = filters.sobel(np.stack(grey).astype(np.float32))
     yield from ways.watershed(slope, markers=_supervoxels(frames, segments))
 
 

@@ -12,11 +12,11 @@ from hypothesis.extra import numpy as hnp
 
 from aaams_stream import Params, Segmenter, features
 from aaams_stream.demo import demo_frame
+from aaams_stream.describe import describe
 from aaams_stream.enlarge import enlarged, working_params, working_shape
 from aaams_stream.kernels import enlarge
-from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, SEGMENT_DTYPE, FrameSegmentation
+from aaams_stream.model import ADJACENCY_DTYPE, SEGMENT_DTYPE
 from aaams_stream.pipeline import segment_video
-from aaams_stream.segmenter import step
 from aaams_stream.state import SegmenterState
 from aaams_stream.store import open_volume
 
@@ -32,12 +32,11 @@ def parts(labels, label):
     return cv2.connectedComponents((labels == label).astype(np.uint8), connectivity=4)[0] - 1
 
 
-def segmentation(labels):
-    """Return labels, all of them there, as the segmentation of a small frame."""
+def labels_in(rgb, labels, small):
+    """Return the labels (h, w) of a small picture in a larger one."""
     segments = np.zeros(labels.max() + 1, SEGMENT_DTYPE)
     segments["id"] = 1 + np.arange(len(segments))
-    none = [np.empty(0, dtype) for dtype in (ADJACENCY_DTYPE, EVENT_DTYPE)]
-    return FrameSegmentation(0, None, (labels + 1).astype(np.uint32), segments, *none, {})
+    return enlarged(labels, segments, np.empty(0, ADJACENCY_DTYPE), small, rgb)[0]
 
 
 @st.composite
@@ -54,16 +53,16 @@ def pictures(draw):
 @given(pictures())
 def test_no_segment_is_lost_or_falls_apart(picture):
     """Even where colours are noise and everyone wants to be someone else."""
-    labels = picture[0]
-    ids = enlarged(segmentation(labels), *picture).ids
+    labels, small, rgb = picture
+    found = labels_in(rgb, labels, small)
     for label in range(labels.max() + 1):
-        assert 1 <= parts(ids, label + 1) <= parts(labels, label)
+        assert 1 <= parts(found, label) <= parts(labels, label)
 
 
 @given(pictures())
 def test_only_pixels_between_segments_are_decided(picture):
-    labels, _, rgb = picture
-    ids = enlarged(segmentation(labels), *picture).ids
+    labels, small, rgb = picture
+    found = labels_in(rgb, labels, small)
     (h, w), (high, wide) = labels.shape, rgb.shape[:2]
     place = [
         ((np.arange(large) + 0.5) * little / large - 0.5).clip(0, little - 1)
@@ -72,7 +71,7 @@ def test_only_pixels_between_segments_are_decided(picture):
     for y, v in enumerate(place[0]):
         for x, u in enumerate(place[1]):
             around = labels[int(v) : int(v) + 2, int(u) : int(u) + 2]
-            assert ids[y, x] - 1 in around
+            assert found[y, x] in around
 
 
 def test_the_label_a_pixel_looks_like_wins_over_the_nearest():
@@ -82,7 +81,7 @@ def test_the_label_a_pixel_looks_like_wins_over_the_nearest():
     rgb = np.where(truth[..., None], [200, 40, 40], [60, 80, 160]).astype(np.uint8)
     small = cv2.resize(rgb, (80, 60), interpolation=cv2.INTER_AREA)
     labels = (small[..., 0] > 130).astype(np.int32)
-    found = enlarged(segmentation(labels), labels, small, rgb).ids - 1
+    found = labels_in(rgb, labels, small)
     nearest = cv2.resize(labels, (160, 120), interpolation=cv2.INTER_NEAREST)
     assert (nearest != truth).sum() >= 60
     assert (found != truth).sum() <= 2
@@ -146,13 +145,12 @@ def test_modes_bandwidths_and_motion_are_in_pixels_of_the_frame():
     segmenter = Segmenter(params(0.5))
     for index in range(4):
         rgb = np.roll(demo_frame(0).rgb, 4 * index, axis=1)
-        before = segmenter.state
         result = segmenter.step(rgb)
     large = result.segments[result.segments["area"] > 1000]
     np.testing.assert_allclose(np.median(large["motion"], axis=0), (4.0, 0.0), atol=0.3)
     small = features.scaled(rgb, (120, 160))
-    alone, _ = step(small, None, working_params(segmenter.params, 0.25), before)
-    found, given = result.segments, alone.segments
+    given, _ = describe(segmenter.state, features.lab_planes(small), None)
+    found = result.segments
     np.testing.assert_array_equal(found["id"], given["id"])
     np.testing.assert_allclose(found["mode"][:, :3], given["mode"][:, :3])
     np.testing.assert_allclose(found["mode"][:, 3:] + 0.5, 2 * (given["mode"][:, 3:] + 0.5))

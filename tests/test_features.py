@@ -119,17 +119,26 @@ def test_edge_strength_does_not_see_the_padding():
 def test_flow_points_to_where_a_pixel_was(quality, shape):
     before = grids.blurred_noise(*shape)[..., 0].repeat(4, 0).repeat(4, 1)
     now = np.roll(before, (2, -3), (0, 1))
-    inner = features.flow_back(now, before, quality)[16:-16, 16:-16]
-    np.testing.assert_allclose(np.median(inner, axis=(0, 1)), (3, -2), atol=0.5)
+    h, w = now.shape
+    for size in ((h, w), (2 * h, 2 * w), (h, 3 * w)):
+        inner = features.flow_back(now, before, size, quality)[16:-16, 16:-16]
+        there = (3 * size[1] / w, -2 * size[0] / h)
+        np.testing.assert_allclose(np.median(inner, axis=(0, 1)), there, atol=0.5 * size[1] / w)
 
 
 @pytest.mark.parametrize("quality", FLOWS)
-@pytest.mark.parametrize("shape", [(1, 1), (31, 90), (32, 32), (33, 47)])
+@pytest.mark.parametrize("shape", [(1, 1), (15, 90), (16, 16), (31, 90), (33, 47)])
 def test_flow_of_a_still_picture_is_none_whatever_its_size(quality, shape):
     picture = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
-    flow = features.flow_back(picture, picture, quality)
-    assert flow.shape == (*shape, 2)
+    flow = features.flow_back(picture, picture, (50, 70), quality)
+    assert flow.shape == (50, 70, 2)
     assert np.abs(flow).max() < 0.1
+
+
+@pytest.mark.parametrize(("shape", "half"), [((1, 1), (1, 1)), ((7, 10), (4, 5)), ((8, 9), (4, 5))])
+def test_brightness_has_half_the_resolution(shape, half):
+    rgb = np.full((*shape, 3), 77, np.uint8)
+    np.testing.assert_array_equal(features.brightness(rgb), np.full(half, 77))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_the_same_size_changes_nothing(state):
 def test_labels_cover_the_same_share_at_any_size(state):
     for shape in ((120, 160), (180, 240), (480, 640)):
         small = state.resized(shape)
-        assert small.labels.shape == small.grey.shape == small.density.shape == shape
+        assert small.labels.shape == small.smooth.shape[1:] == small.density.shape == shape
         share = np.bincount(small.labels.reshape(-1), minlength=len(state.table.ids))
         share = share / small.labels.size
         np.testing.assert_allclose(share, state.table.area / state.labels.size, atol=6e-3)
