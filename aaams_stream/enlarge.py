@@ -58,10 +58,10 @@ def enlarged(
     pixels and their sides counts those of the frame; places, motion and bandwidths are scaled;
     colours stay what they were.
     """
-    nearest = np.empty(rgb.shape[:2], np.int32)
-    wanted = np.empty_like(nearest)
-    enlarge.choose_labels(labels, small, rgb, _WEIGHTS, nearest, wanted)
-    enlarge.move_boundaries(nearest, wanted)
+    nearest, places, wanted = np.empty((3, *rgb.shape[:2]), np.int32)
+    wishes = np.empty(len(rgb), np.int32)
+    enlarge.choose_labels(labels, small, rgb, _WEIGHTS, nearest, places, wanted, wishes)
+    enlarge.move_boundaries(nearest, places, wanted, wishes)
     scale = np.array(nearest.shape[::-1]) / labels.shape[::-1]
     return nearest, *_tables(nearest, segments, adjacency, scale)
 

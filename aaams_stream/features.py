@@ -17,7 +17,7 @@ FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry 
 # How often the resolution of `brightness` is halved before motion is sought: at a quarter of that
 # of the frame thin things are lost.
 _FLOW_SCALES = {"fine": 0, "fast": 1}
-_FLOW_STRIDE = 5
+_FLOW_STRIDE = 6
 _FLOW_STEPS = 8
 _FLOW_REFINEMENTS = 0
 _LEAST_FLOW = 16  # pixels: a smaller side has no room for the search pyramid

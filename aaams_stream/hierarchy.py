@@ -102,10 +102,12 @@ class RegionGraph:
         old: NDArray[np.int32],
         home: NDArray[np.int32],
         limits: NDArray[np.float64],
+        bulk: float = np.inf,
     ) -> MergeTree:
         """Merge regions closest first, as far as `limits` allow; see kernels.regions.
 
-        least: the least size of a new region, and of an old one.
+        least: the least size of a new region, and of an old one; bulk: the share of the image
+        above which regions merge less readily.
         """
         criterion = regions.PLAIN if params.criterion == "bhattacharyya" else regions.SIZE_AWARE
         survivor, absorbed, level, forced = regions.merge_regions(
@@ -117,6 +119,7 @@ class RegionGraph:
             np.array(least, np.float64),
             criterion,
             floor,
+            bulk,
             old.copy(),
             home.copy(),
             limits,
@@ -180,10 +183,12 @@ def connect_regions(
     return RegionGraph(leaves, moments, places, *regions.find_edges(strength, leaves, capacity))
 
 
-def build_tree(graph: RegionGraph, params: PostParams, least: int, floor: float) -> MergeTree:
+def build_tree(
+    graph: RegionGraph, params: PostParams, least: int, floor: float, bulk: float = np.inf
+) -> MergeTree:
     """Merge regions below the size `least`, then closest first until one is left.
 
-    floor is added to colour variances, as ξ is in Eq. 6.
+    floor is added to colour variances, as ξ is in Eq. 6; bulk as in `RegionGraph.merged`.
     """
     new = np.full(len(graph.moments), -1, np.int32)
-    return graph.merged(params, (least, least), floor, new, new, np.full(3, np.inf))
+    return graph.merged(params, (least, least), floor, new, new, np.full(3, np.inf), bulk)

@@ -117,7 +117,7 @@ class StreamParams:
     tolerance2: float = 9.0
     refresh: int = 128
     flow: str = "fine"
-    scale: float = 1.0
+    scale: float = 0.75
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""

@@ -65,6 +65,7 @@ _NOISE = 0.1  # merge level below which a difference is not worth a segment
 _PULL = 0.25  # how hard the level is pulled towards the wanted number of segments
 _BIRTH = 1.5e-4  # of the picture: the least size of a new segment
 _KEEP = 0.25  # of that: the least size of an old one
+_BULK = 9.0  # times the mean size wanted: what would be larger merges less readily
 _REST = 6  # frames before a coarse segment is decided afresh again
 _TILE = 48  # pixels: large segments are decided afresh in squares of this side
 _LARGE = 1.0  # a segment is large above this multiple of the share of a picture that is due
@@ -213,7 +214,8 @@ def _cold(
     pixels, alive, _ = cluster_pixels(picture.planes, picture.strength.shape[1], params, clock)
     graph = connect_regions(pixels.owner, picture.planes, pixels.density, picture.strength)
     least = _least_sizes(picture.strength.size, params)[0]
-    tree = build_tree(graph, params.post, least, FLOOR * params.colour.sigma2)
+    floor = FLOOR * params.colour.sigma2
+    tree = build_tree(graph, params.post, least, floor, _bulk(params))
     level = params.post.threshold
     if params.stream.segments:
         level = max(tree.level_of(params.stream.segments), _NOISE)
@@ -267,7 +269,7 @@ def _warm(
     limits = state.level * np.array([1.0, 1.0 if few else _SAME_HOME, _OLD_PAIR])
     least = _least_sizes(labels.size, params)
     floor = FLOOR * params.colour.sigma2
-    tree = graph.merged(params.post, least, floor, old, home, limits)
+    tree = graph.merged(params.post, least, floor, old, home, limits, _bulk(params))
     holders = tree.holders(level=np.inf)
     pieces = np.empty_like(labels)
     regions.rename(graph.leaves, holders, pieces)
@@ -371,6 +373,11 @@ def _least_sizes(pixels: int, params: Params) -> tuple[int, int]:
     """Return how many pixels a new segment must have, and an old one to live on."""
     new = max(round(_BIRTH * pixels), params.post.min_size)
     return new, max(round(_KEEP * new), params.post.min_size)
+
+
+def _bulk(params: Params) -> float:
+    """Return the share of the picture above which regions merge less readily."""
+    return _BULK / params.stream.segments if params.stream.segments else np.inf
 
 
 def _advance(

@@ -122,7 +122,7 @@ def test_motion_is_that_of_the_pixels_against_the_scene_and_is_pooled_by_area():
 def test_regions_that_part_are_further_apart_and_moving_ones_resist_newcomers():
     planes, density, _, labels = random_scene(2)
     moments = measured(planes, density, labels)
-    call = (10.0, 30.0, regions.SIZE_AWARE, FLOOR, 500.0)
+    call = (10.0, 30.0, regions.SIZE_AWARE, FLOOR, 500.0, np.inf)
     at_rest = regions.merge_level(moments[0], moments[1], *call)
     moments[:2, 11] = 7.0
     assert regions.merge_level(moments[0], moments[1], *call) == at_rest
@@ -133,6 +133,17 @@ def test_regions_that_part_are_further_apart_and_moving_ones_resist_newcomers():
     for old, factor in (([5, -1], 2**0.5), ([-1, 5], 1.0), ([-1, -1], 1.0), ([5, 6], 1.0)):
         found = regions.resistance(moments, 0, 1, np.array(old, np.int32))
         assert found == pytest.approx(factor)
+
+
+def test_what_would_be_bulky_merges_less_readily():
+    planes, density, _, labels = random_scene(2)
+    moments = measured(planes, density, labels)
+    a, b = moments[:2]
+    pixels = 10 * (a[0] + b[0])
+    call = (a, b, 10.0, 30.0, regions.SIZE_AWARE, FLOOR, pixels)
+    free, held, small = (regions.merge_level(*call, bulk) for bulk in (np.inf, 0.1, 100.0))
+    assert held == pytest.approx(2**0.5 * free)
+    assert small == pytest.approx(free)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -158,7 +169,7 @@ def test_regions_alike_merge_at_level_zero_and_never_at_nan(seed, spread):
     b[:2] *= 3
     b[5:] *= 3 * (1 + rng.normal() * 1e-16)
     for criterion in (regions.PLAIN, regions.SIZE_AWARE):
-        level = regions.merge_level(a, b, 4.0, 8.0, criterion, FLOOR, 1000.0)
+        level = regions.merge_level(a, b, 4.0, 8.0, criterion, FLOOR, 1000.0, np.inf)
         assert 0 <= level < 1e-6
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aaams_stream.kernels import seek
+from aaams_stream.params import Params
 from aaams_stream.segmenter import Segmenter
 
 
@@ -127,12 +128,16 @@ def test_only_pixels_without_a_label_are_given_to_what_moved():
     np.testing.assert_array_equal(density[taken], had[y + 7, x - 9])
 
 
+# Things this small are drawn for the pixels in which they are sought.
+SHARP = Params().updated({"stream": {"segments": 20, "scale": 1.0}})
+
+
 @pytest.mark.parametrize("jump", [(28, 0), (-22, 17)])
 def test_a_small_thing_that_leaps_keeps_its_id(jump):
     """Too far and too small for motion that is found from coarse to fine."""
     rng = np.random.default_rng(2)
     ground = rng.integers(90, 110, (120, 160, 1)).astype(np.uint8).repeat(3, axis=2)
-    segmenter = Segmenter(segments=20)
+    segmenter = Segmenter(SHARP)
     ids = set()
     place = np.array([60, 30])
     for _ in range(3):
@@ -155,7 +160,7 @@ def passing(t, speed, pole, length):
 
 @pytest.mark.parametrize(("speed", "pole", "length"), [(8, 16, 60), (12, 24, 80)])
 def test_what_comes_out_behind_a_pole_is_what_went_behind_it(speed, pole, length):
-    segmenter = Segmenter(segments=20)
+    segmenter = Segmenter(SHARP)
     for t in range(200 // speed):
         frame, left = passing(t, speed, pole, length)
         ids = segmenter.step(frame).ids

@@ -131,8 +131,8 @@ def test_an_id_is_connected_or_hangs_together_through_the_frame_before(demo):
                 assert before is not None, "a first frame has connected segments"
                 near = np.zeros_like(parts, dtype=np.bool_)
                 y, x = np.nonzero(before == i)
-                for dy in range(-8, 9, 2):
-                    for dx in range(-8, 9, 2):
+                for dy in range(-20, 21, 2):  # what comes out from behind something lies apart
+                    for dx in range(-20, 21, 2):
                         near[
                             np.clip(y + dy, 0, near.shape[0] - 1),
                             np.clip(x + dx, 0, near.shape[1] - 1),
