@@ -32,6 +32,8 @@ _PART_COLOUR = 1.0
 _PART_PLACE = 2.5
 _PART_HIDDEN = 0.1
 _WHOLE = 0.85  # of its largest area: a segment that shows less is partly hidden
+_SWALLOWED = 0.5  # of that: one that showed less was being hidden, and is not part of what hides it
+_NEW_MOTION = 0.5  # how much of a segment's motion is that of the last frame
 _PROBATION = 5  # frames in which a new segment may turn out to be an earlier one
 _MEMORY = 0.8  # how much of its earlier colours a segment keeps: it must not drift onto another
 
@@ -54,20 +56,27 @@ class Table:
     motion: NDArray[np.float64]  # (k, 2) of late, pixels a frame
     anchor: NDArray[np.float64]  # (k, 2) where its centre is or, while partly hidden, would be
 
-    def after(self, before: Table, row: NDArray[np.int64], moved: NDArray[np.float64]) -> Table:
-        """Return this table with what is remembered of the frame before.
+    def after(
+        self, before: Table, row: NDArray[np.int64], moved: NDArray[np.float64], index: int
+    ) -> Table:
+        """Return this table, of frame `index`, with what is remembered of the frame before.
 
         row (k,): of each segment in `before`, or -1; moved: how far those of `before` have moved.
+        What is partly hidden is thought to move on as it did: at the edge of what hides it, the
+        motion found is half that of the other.
         """
         known = np.flatnonzero(row >= 0)
-        peak, motion = self.peak.copy(), self.motion.copy()
-        peak[known] = np.maximum(peak[known], _FADE * before.peak[row[known]])
-        motion[known] = 0.5 * (before.motion[row[known]] + moved[row[known]])
-        anchor = self.anchor.copy()
-        hidden = known[self.area[known] < _WHOLE * peak[known]]
-        anchor[hidden] = before.anchor[row[hidden]] + moved[row[hidden]]
+        row = row[known]
+        peak, motion, anchor = self.peak.copy(), self.motion.copy(), self.anchor.copy()
+        peak[known] = np.maximum(peak[known], _FADE * before.peak[row])
+        whole = self.area[known] >= _WHOLE * peak[known]
+        trust = np.where(whole, _NEW_MOTION, 0.0)
+        trust[before.born[row] == index - 1] = 1.0
+        motion[known] = before.motion[row] + trust[:, None] * (moved[row] - before.motion[row])
+        hidden = known[~whole]
+        anchor[hidden] = before.anchor[row[~whole]] + motion[hidden]
         colours = self.colours.copy()
-        colours[known] += np.float32(_MEMORY) * (before.colours[row[known]] - colours[known])
+        colours[known] += np.float32(_MEMORY) * (before.colours[row] - colours[known])
         return dataclasses.replace(self, peak=peak, motion=motion, anchor=anchor, colours=colours)
 
 
@@ -139,9 +148,10 @@ def settle(
     pieces (h, w) dense from 0, with `centres` (m, 2), `areas` and `colours` (as in Table); prior
     (h, w): the label of `table` predicted for each pixel, or -1; labels (h, w): those it kept, or
     -1. A piece with kept pixels is the segment most of them bear. A segment without any lives on in
-    the piece that covers most of where it should be. Other pieces are split off, come back, come
-    out from behind something, or are new. A new segment may turn out to be an earlier one for some
-    frames: what comes into view is a sliver first. Ties go to the lowest label and piece.
+    the piece that covers most of where it should be, or merges into it if it did not shrink before:
+    what hides a segment takes over its last pixels, too. Other pieces are split off, come back,
+    come out from behind something, or are new. A new segment may turn out to be an earlier one for
+    some frames: what comes into view is a sliver first. Ties go to the lowest label and piece.
     """
     lost = lost.where((index - lost.seen) ** 2 <= params.time.epsilon2)
     count = len(areas)
@@ -178,6 +188,7 @@ def settle(
 
     gone = np.flatnonzero(~alive)
     merged = (heir[gone] >= 0) & (most[gone] >= _SHARE * table.area[gone])
+    merged &= table.area[gone] >= _SWALLOWED * table.peak[gone]
     merged[merged] = known[heir[gone[merged]]]
     lost = _remember(lost, table, gone[~merged], index)
 

@@ -104,8 +104,9 @@ class Segmenter:
         shape = working_shape(frame.shape, self.params.stream.scale)
         if self.state is not None and self.state.labels.shape != shape:
             raise ValueError(
-                f"frames must keep their size {self.state.labels.shape}, got {shape}; "
-                "scale them, or begin a new Segmenter"
+                f"frames must keep their size: a frame of shape {frame.shape[:2]} is segmented at "
+                f"{shape}, those before it were at {self.state.labels.shape}; scale it, or begin a "
+                "new Segmenter"
             )
         frame = frame.astype(np.uint8, copy=False)
         result, self.state = step(frame, time, self.params, self.state)
@@ -299,7 +300,7 @@ def _warm(
     modes = _carry_modes(final, densest, ids, pixels, carried, alive, params, state)
     holders = row.astype(np.int32)[holders]
     table = _table(ids, settled.born[first], holders, modes, graph, checked, params)
-    table = table.after(state.table, row_before, motion)
+    table = table.after(state.table, row_before, motion, state.index)
     level = state.level
     if params.stream.segments:
         level = max(level * (len(ids) / params.stream.segments) ** _PULL, _NOISE)

@@ -326,9 +326,34 @@ def test_it_is_sought_where_its_motion_would_have_brought_it():
 def test_a_segment_that_shrank_away_is_remembered_at_its_largest():
     before = table_of([100, 100])
     shrunk = dataclasses.replace(table_of([4, 4]), peak=np.array([4.0, 4.0]))
-    table = shrunk.after(before, np.array([1, -1]), np.array([[0.0, 0.0], [3.0, -1.0]]))
+    table = shrunk.after(before, np.array([1, -1]), np.zeros((2, 2)), NOW)
     assert table.peak.tolist() == [90.0, 4.0]
-    assert table.motion.tolist() == [[1.5, -0.5], [0.0, 0.0]]
+
+
+def test_what_hides_a_segment_does_not_merge_with_it():
+    """Of two that are covered by another, the one that shrank before went behind it."""
+    pieces, prior = drawn("0000", "0000"), drawn("0012", "0012")
+    kept = np.where(prior == 0, 0, -1).astype(np.int32)
+    table = dataclasses.replace(table_of([4, 2, 2]), peak=np.array([4.0, 2.0, 5.0]))
+    modes = modes_at([(0, 0, 0, 0, 0)])
+    result = settle(
+        *(pieces, prior, kept, modes.location[:, 3:].astype(np.float64), colours_of(modes)),
+        *(np.array([8]), table, Lost.empty(), NOW, NEXT, PARAMS),
+    )
+    assert events_of(result) == [(MERGE, 12, 11), (DEATH, 13, 0)]
+    assert result.lost.ids.tolist() == [13]
+    assert result.lost.area.tolist() == [5]
+
+
+def test_motion_is_a_mean_of_late_and_stays_what_it_was_while_partly_hidden():
+    before = dataclasses.replace(
+        table_of([100, 100, 100]),
+        born=np.array([0, 0, NOW - 1]),
+        motion=np.array([[6.0, 2.0], [6.0, 2.0], [0.0, 0.0]]),
+    )
+    now = table_of([95, 60, 60])
+    table = now.after(before, np.arange(3), np.tile([2.0, 0.0], (3, 1)), NOW)
+    assert table.motion.tolist() == [[4.0, 1.0], [6.0, 2.0], [2.0, 0.0]]
 
 
 def test_the_nearest_piece_comes_back_and_only_that():
@@ -479,10 +504,10 @@ def test_what_splits_off_a_segment_that_turns_out_to_be_another_is_told_of_that(
 
 
 def test_a_hidden_segment_is_thought_of_where_the_whole_would_be():
-    before = table_of([100, 100])
+    before = dataclasses.replace(table_of([100, 100]), motion=np.array([[3.0, 1.0]] * 2))
     now = table_of([60, 95])
     now = dataclasses.replace(now, peak=now.area.astype(np.float64), anchor=now.anchor + 50)
-    table = now.after(before, np.array([0, 1]), np.array([[3.0, 1.0], [3.0, 1.0]]))
+    table = now.after(before, np.array([0, 1]), np.zeros((2, 2)), NOW)
     np.testing.assert_allclose(table.anchor[0], before.anchor[0] + [3, 1])
     np.testing.assert_allclose(table.anchor[1], now.anchor[1])
 
@@ -490,7 +515,7 @@ def test_a_hidden_segment_is_thought_of_where_the_whole_would_be():
 def test_colours_are_remembered_so_that_a_segment_does_not_drift():
     before, now = table_of([10, 10]), table_of([10, 10])
     now = dataclasses.replace(now, colours=before.colours + np.float32(10))
-    table = now.after(before, np.array([1, -1]), np.zeros((2, 2)))
+    table = now.after(before, np.array([1, -1]), np.zeros((2, 2)), NOW)
     kept = 0.8 * before.colours[1] + 0.2 * now.colours[0]
     np.testing.assert_allclose(table.colours[0], kept, rtol=1e-5)
     np.testing.assert_array_equal(table.colours[1], now.colours[1])

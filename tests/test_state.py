@@ -13,7 +13,7 @@ from aaams_stream.model import EventKind
 from aaams_stream.params import Params
 from aaams_stream.segmenter import Segmenter
 
-FEW = Params().updated({"stream": {"segments": 40}})
+FEW = Params().updated({"stream": {"segments": 40, "scale": 1.0}})
 
 
 @pytest.fixture(scope="module")
