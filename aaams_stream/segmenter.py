@@ -2,7 +2,8 @@
 
 A frame goes through the same few steps. Motion carries the labels along; pixels that kept their
 colour join their earlier cluster at once (temporal agglomeration). Segments that the motion mislaid
-are sought as a whole. Boundaries are decided afresh.
+are sought as a whole, and what moves unlike its segment did is dropped. Boundaries are decided
+afresh.
 The pixels left over climb as in a single image, among clusters that bring their modes and
 bandwidths with them: they join one of those or found a new one. What is new must then survive the
 tests of Alg. 2; old clusters move on, and their trajectories fade.
@@ -46,6 +47,7 @@ from aaams_stream.identity import Lost, Table, settle
 from aaams_stream.kernels import agglomerate, carry, regions, window
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
+from aaams_stream.parting import drop_strays
 from aaams_stream.seeking import seek_mislaid
 from aaams_stream.state import SegmenterState
 
@@ -56,9 +58,9 @@ _VOTE_ROUNDS = 4
 _VOTE_STAY = np.float32(1.0)  # the pixel's earlier self votes like one neighbour of equal colour
 _VOTE_JOIN = 2.0  # a pixel without a label joins where so many neighbours of equal colour are
 _WARM_ITERATIONS = 2  # newcomers that have not joined by then are sorted out as regions
-_SAME_HOME = 2.0  # pieces of one segment stay together up to this multiple of the level
+_SAME_HOME = 3.0  # pieces of one segment stay together up to this multiple of the level
 _OLD_PAIR = 0.25  # two old segments merge below this share of the level
-_OUTLIER = 2.0  # σ: a carried pixel further from its segment's colours is decided afresh
+_OUTLIER = 2.25  # σ: a carried pixel further from its segment's colours is decided afresh
 _INLIER = 1.25  # σ: a pixel that changed but lies nearer to them stays in its segment
 _WATCH = 2  # frames in which every segment is searched for outliers once
 _NOISE = 0.1  # merge level below which a difference is not worth a segment
@@ -255,6 +257,7 @@ def _warm(
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame from what the frame before left."""
     due = _forget_share(prediction.labels, state, params)
+    drop_strays(prediction.labels, prediction.flow, state.table, state.index, _AFRESH)
     labels = _settle_boundaries(picture, prediction, params)
     clock("boundaries")
     pixels, carried, unknown, motion = _advance(picture, prediction, labels, params, state)

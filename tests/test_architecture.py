@@ -35,14 +35,15 @@ FRIENDS = {
     "preview": {"live", "pictures", "render"},
     "source": {"demo"},
     "describe": {"climb", "state"},
+    "parting": {"identity"},
     "seeking": {"state"},
     "state": {"features", "identity"},
     "store": {"lineage", "pooling"},
     "export": {"pooling"},
     "following": {"features", "pooling"},
     "segmenter": {
-        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "seeking"),
-        "state",
+        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "parting"),
+        *("seeking", "state"),
     },
 }
 
@@ -57,6 +58,7 @@ ALGORITHM = {
     "hierarchy",
     "image",
     "lineage",
+    "parting",
     "pooling",
     "seeking",
     "segmenter",

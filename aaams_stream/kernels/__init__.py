@@ -21,7 +21,10 @@ from typing import Any
 import numba
 
 # The files that images and streams run through; the others do without fastmath.
-_STREAM = ("agglomerate", "carry", "enlarge", "features", "regions", "seek", "tables", "window")
+_STREAM = (
+    *("agglomerate", "carry", "enlarge", "features", "parting", "regions", "seek", "tables"),
+    "window",
+)
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the process that compiles
 
 
