@@ -48,8 +48,11 @@ def drop_strays(
     pairs = np.hstack([mean - step, mean + step])
     chosen = np.full(len(table.ids), -1, np.int32)
     chosen[rows] = np.arange(rows.size)
+    members = np.empty(int(count.sum()), np.int32)
+    back = np.empty((members.size, 2), np.float32)
+    parting.gather_flow(labels, flow, _STRIDE, chosen, members, back)
     shares = np.empty((rows.size, 2))
-    parting.part_flow(labels, flow, _STRIDE, _ROUNDS, chosen, pairs, shares)
+    parting.part_flow(members, back, _ROUNDS, pairs, shares)
 
     gap2 = ((pairs[:, :2] - pairs[:, 2:]) ** 2).sum(axis=1)
     shares /= count[:, None]

@@ -40,7 +40,10 @@ def test_two_flows_are_found_as_two_means_are(seed, rounds):
     chosen = np.array([-1, 1, -1, 0], np.int32)
     begin = np.random.default_rng(seed).normal(0, 3, (2, 4))
     pairs, shares = begin.copy(), np.empty((2, 2))
-    parting.part_flow(labels, flow, 1, rounds, chosen, pairs, shares)
+    rows = np.empty(np.isin(labels, (1, 3)).sum(), np.int32)
+    back = np.empty((rows.size, 2), np.float32)
+    parting.gather_flow(labels, flow, 1, chosen, rows, back)
+    parting.part_flow(rows, back, rounds, pairs, shares)
     for row, label in ((0, 3), (1, 1)):
         centres = begin[row].reshape(2, 2)
         back = flow[labels == label].astype(np.float64)

@@ -43,30 +43,43 @@ def nearer(back_x, back_y, pair):
 
 
 @njit(cache=True, error_model="numpy")
-def part_flow(labels, flow, stride, rounds, chosen, pairs, shares):
-    """Find two flows in each chosen label, as 2-means does.
+def gather_flow(labels, flow, stride, chosen, rows, back):
+    """List the pixels of chosen labels: their row to rows (n,) int32, their flow to back (n, 2).
 
-    chosen (k,) int32: the row of a label in pairs, or -1; pairs (m, 4) float64: two flows, x and y
-    of each, to begin with, which are improved; shares (m, 2) float64: how many of the pixels seen
-    are nearer to each of the flows they end up with, up to the last of the rounds.
+    chosen (k,) int32: the row of a label, or -1; back is float32.
     """
     h, w = labels.shape
+    n = 0
+    for y in range(stride // 2, h, stride):
+        for x in range(stride // 2, w, stride):
+            label = labels[y, x]
+            if label >= 0 and chosen[label] >= 0:
+                rows[n] = chosen[label]
+                back[n, 0] = flow[y, x, 0]
+                back[n, 1] = flow[y, x, 1]
+                n += 1
+
+
+@njit(cache=True, error_model="numpy")
+def part_flow(rows, back, rounds, pairs, shares):
+    """Find two flows in each row, as 2-means does.
+
+    rows (n,) and back (n, 2) as `gather_flow` lists them; pairs (m, 4) float64: two flows, x and y
+    of each, to begin with, which are improved; shares (m, 2) float64: how many of the pixels were
+    nearer to each of the two in the last of the rounds.
+    """
     sums = np.empty((pairs.shape[0], 2, 2))
     for _ in range(rounds):
         sums[:] = 0.0
         shares[:] = 0.0
-        for y in range(stride // 2, h, stride):
-            for x in range(stride // 2, w, stride):
-                label = labels[y, x]
-                if label < 0 or chosen[label] < 0:
-                    continue
-                r = chosen[label]
-                back_x = np.float64(flow[y, x, 0])
-                back_y = np.float64(flow[y, x, 1])
-                side = nearer(back_x, back_y, pairs[r])
-                shares[r, side] += 1.0
-                sums[r, side, 0] += back_x
-                sums[r, side, 1] += back_y
+        for i in range(rows.size):
+            r = rows[i]
+            back_x = np.float64(back[i, 0])
+            back_y = np.float64(back[i, 1])
+            side = nearer(back_x, back_y, pairs[r])
+            shares[r, side] += 1.0
+            sums[r, side, 0] += back_x
+            sums[r, side, 1] += back_y
         for r in range(pairs.shape[0]):
             for side in range(2):
                 if shares[r, side] > 0.0:
