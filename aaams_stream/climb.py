@@ -215,14 +215,16 @@ def climb(
     params: Params,
     rows: list[Any],
     clock: Clock,
+    limit: int | None = None,
 ) -> tuple[NDArray[np.int32], History]:
     """Iterate Alg. 1 until the clusters of `moving` have converged or merges have settled.
 
     `unsettled` are the pixels that may still change hands; `alive` are all clusters, those that
-    stand still included; `rows` the iterations so far, the last of which has just merged. Returns
-    the clusters left and the history.
+    stand still included; `rows` the iterations so far, the last of which has just merged; `limit`
+    ends it sooner than the settings do. Returns the clusters left and the history.
     """
     scales = Scales.of(params)
+    last = min(params.core.max_iterations, limit or params.core.max_iterations)
     while True:
         # Survivors of a merge refresh their bandwidth also when they had converged.
         touched = alive[pixels.changed[alive]]
@@ -233,7 +235,7 @@ def climb(
         moving = moving[_lengths(pixels.shift, moving) > params.core.delta]
         settled = rows[-1][1] < params.core.min_merge_share * alive.size
         clock("refresh")
-        if moving.size == 0 or settled or len(rows) >= params.core.max_iterations:
+        if moving.size == 0 or settled or len(rows) >= last:
             break
         kind = shift_clusters(pixels, moving, scales)
         clock("shift")

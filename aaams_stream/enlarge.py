@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ def working_shape(shape: tuple[int, ...], scale: float) -> tuple[int, int]:
     return round(h * least), round(w * least)
 
 
+@functools.lru_cache(maxsize=8)  # asked for every frame
 def working_params(params: Params, share: float) -> Params:
     """Return the settings for a picture with `share` of the frame's pixels.
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.climb import FULL
 from aaams_stream.kernels import carry
 from aaams_stream.model import EVENT_DTYPE, EventKind
 from aaams_stream.params import Params
@@ -212,22 +211,22 @@ def settle(
                 old[mine] = np.searchsorted(table.ids, ids[main])
         if row >= 0:
             became[row], into[row] = ids[main], main
-    for a in range(count):
+    for a in sorted(came_back.union(np.flatnonzero(ids == 0).tolist())):
         if a in came_back:
             events.append((EventKind.RETURN, int(ids[a]), 0))
-        elif ids[a] == 0:
-            ids[a] = next_id
-            next_id += 1
-            b = parent[a]
-            if b >= 0 and share[a] >= _SHARE * areas[a]:  # b is alive, or it would live on in a
-                events.append((EventKind.SPLIT, int(ids[a]), int(became[b])))
-            else:
-                events.append((EventKind.BIRTH, int(ids[a]), 0))
-    returned = lost.ids[list(back.values())]
+            continue
+        ids[a] = next_id
+        next_id += 1
+        b = parent[a]
+        if b >= 0 and share[a] >= _SHARE * areas[a]:  # b is alive, or it would live on in a
+            events.append((EventKind.SPLIT, int(ids[a]), int(became[b])))
+        else:
+            events.append((EventKind.BIRTH, int(ids[a]), 0))
+    returned = set(lost.ids[list(back.values())].tolist())
     for b in np.flatnonzero(~alive | (into >= 0)).tolist():
         if into[b] >= 0:
             events.append((EventKind.MERGE, int(table.ids[b]), int(ids[into[b]])))
-        elif table.ids[b] not in returned:
+        elif int(table.ids[b]) not in returned:
             events.append((EventKind.DEATH, int(table.ids[b]), 0))
     stay = np.ones(len(lost.ids), np.bool_)
     stay[list(back.values())] = False
@@ -291,16 +290,17 @@ def _returning(seekers: _Seekers, lost: Lost, index: int) -> dict[int, int]:
     where its motion would have brought it, the less certain the longer it was away.
     """
     missed = index - lost.seen
-    gap = seekers.centre[:, None] - (lost.anchor + missed[:, None] * lost.motion)
     step = _PLACE_FRAME + _PLACE_MOTION * (lost.motion**2).sum(axis=1)
-    place = (gap**2).sum(axis=2) / (_PLACE_AREA * lost.area + missed**2 * step)
-    size = (np.log(seekers.area[:, None] / lost.area) / np.log(_RETURN_AREA)) ** 2
-    fits = (place <= _RETURN_PLACE**2) & (size <= 1)
-    s, r = np.nonzero(fits & (lost.born < seekers.born[:, None]))
+    place = _distance_sq(seekers.centre, lost.anchor + missed[:, None] * lost.motion)
+    place /= _PLACE_AREA * lost.area + missed**2 * step
+    s, r = np.nonzero((place <= _RETURN_PLACE**2) & (lost.born < seekers.born[:, None]))
+    size = (np.log(seekers.area[s] / lost.area[r]) / np.log(_RETURN_AREA)) ** 2
+    near = size <= 1
+    s, r, size = s[near], r[near], size[near]
     colour = _colour_gap(seekers.colours[s], lost.colours[r])
     alike = colour <= _RETURN_COLOUR**2
-    s, r, colour = s[alike], r[alike], colour[alike]
-    order = np.argsort(colour + place[s, r] + size[s, r], kind="stable")
+    s, r = s[alike], r[alike]
+    order = np.argsort(colour[alike] + place[s, r] + size[alike], kind="stable")
     back: dict[int, int] = {}
     taken: set[int] = set()
     for a, row in zip(s[order].tolist(), r[order].tolist(), strict=True):
@@ -326,8 +326,8 @@ def _emerging(
     area = np.bincount(old[old >= 0], areas[old >= 0], len(table.ids))
     hidden = table.peak - area
     rows = np.flatnonzero((area > 0) & (hidden >= _PART_HIDDEN * table.peak))
-    gap = seekers.centre[:, None] - (table.anchor[rows] + table.motion[rows])
-    place = np.pi * (gap**2).sum(axis=2) / table.peak[rows]  # of a disc of that area
+    place = _distance_sq(seekers.centre, table.anchor[rows] + table.motion[rows])
+    place *= np.pi / table.peak[rows]  # in radii of a disc of that area
     older = table.born[rows] < seekers.born[:, None]
     s, r = np.nonzero((place <= _PART_PLACE**2) & older)
     colour = _colour_gap(seekers.colours[s], table.colours[rows[r]])
@@ -348,11 +348,18 @@ def _emerging(
     return part
 
 
+def _distance_sq(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared distances (n, m) between places (n, 2) and (m, 2)."""
+    across = np.subtract.outer(mine[:, 0], theirs[:, 0])
+    down = np.subtract.outer(mine[:, 1], theirs[:, 1])
+    return np.asarray(across * across + down * down)
+
+
 def _colour_gap(mine: NDArray[np.float32], theirs: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return how many squared σ (n,) of their own lie between their mean colours and mine."""
-    d = mine[:, :3] - theirs[:, :3].astype(np.float64)
-    precision = theirs[:, 3:].astype(np.float64)[:, FULL]
-    return np.asarray(np.einsum("ni,nij,nj->n", d, precision, d))
+    x, y, z = (mine[:, :3] - theirs[:, :3].astype(np.float64)).T
+    xx, xy, xz, yy, yz, zz = theirs[:, 3:].astype(np.float64).T
+    return np.asarray((xx * x + 2 * (xy * y + xz * z)) * x + (yy * y + 2 * yz * z) * y + zz * z * z)
 
 
 def _remember(lost: Lost, table: Table, gone: NDArray[np.int64], index: int) -> Lost:

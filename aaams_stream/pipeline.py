@@ -1,7 +1,7 @@
 """Source to segmenter to volume: a thread each, bounded queues between.
 
 The calling thread computes: numba's parallel kernels must all be called from one. Decoding runs
-ahead of it by a few frames, writing follows behind.
+ahead of it by a few frames and looks for motion, which needs no labels; writing follows behind.
 """
 
 from __future__ import annotations
@@ -177,17 +177,17 @@ def stream(
     Takes what `segment_video` takes, and stores nothing. Never looks ahead. Decoding runs in a
     thread of its own, which ends with the generator.
     """
+    from aaams_stream.motion import with_glimpses
     from aaams_stream.segmenter import Segmenter
     from aaams_stream.source import open_source
 
     segmenter = Segmenter(params, segments=segments)
-    with (
-        open_source(source, start=start, duration=duration, every=every, size=size) as frames,
-        closing(prefetch(frames, AHEAD, stop=frames.stop)) as pictures,
-    ):
-        for frame in pictures:
-            result = segmenter.step(frame.rgb, float(frame.time))
-            yield dataclasses.replace(result, rgb=frame.rgb)
+    with open_source(source, start=start, duration=duration, every=every, size=size) as frames:
+        seen = with_glimpses(frames, segmenter.params)
+        with closing(prefetch(seen, AHEAD, stop=frames.stop)) as pictures:
+            for frame, glimpse in pictures:
+                result = segmenter.step(frame.rgb, float(frame.time), glimpse)
+                yield dataclasses.replace(result, rgb=frame.rgb)
 
 
 def replay(volume: Any, source: str | Path | None = None) -> Generator[FrameSegmentation]:
@@ -291,6 +291,7 @@ class _Written:
 
 def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> bool:
     """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C."""
+    from aaams_stream.motion import with_glimpses
     from aaams_stream.render import paint
     from aaams_stream.store import CHUNK_FRAMES
 
@@ -311,9 +312,10 @@ def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> 
             interrupted = frames.live and ctrl_c.pressed
             return interrupted
 
-        with closing(prefetch(frames, AHEAD, stop=frames.stop, give_up=give_up)) as stream:
-            for frame in stream:
-                segmentation = segmenter.step(frame.rgb, float(frame.time))
+        seen = with_glimpses(frames, segmenter.params)
+        with closing(prefetch(seen, AHEAD, stop=frames.stop, give_up=give_up)) as stream:
+            for frame, glimpse in stream:
+                segmentation = segmenter.step(frame.rgb, float(frame.time), glimpse)
                 whole = (frame.index + 1) % CHUNK_FRAMES == 0
                 due = ctrl_c.pressed or time.monotonic() - last_commit >= COMMIT_SECONDS
                 state = None

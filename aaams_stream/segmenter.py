@@ -46,6 +46,7 @@ from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
 from aaams_stream.kernels import agglomerate, carry, regions, window
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
+from aaams_stream.motion import Glimpse
 from aaams_stream.params import Params, resolve
 from aaams_stream.parting import drop_strays
 from aaams_stream.seeking import seek_mislaid
@@ -98,8 +99,13 @@ class Segmenter:
         self.state = state
         kernels.compile_ahead()
 
-    def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
-        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on."""
+    def step(
+        self, rgb: Any, time: float | None = None, glimpse: Glimpse | None = None
+    ) -> FrameSegmentation:
+        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on.
+
+        glimpse: what another thread saw of this frame ahead; the result is the same without.
+        """
         frame = features.as_rgb(rgb)
         if frame.dtype != np.uint8:
             raise ValueError(f"a frame must be uint8, got {frame.dtype}")
@@ -111,7 +117,7 @@ class Segmenter:
                 "new Segmenter"
             )
         frame = frame.astype(np.uint8, copy=False)
-        result, self.state = step(frame, time, self.params, self.state)
+        result, self.state = step(frame, time, self.params, self.state, glimpse)
         return result
 
 
@@ -122,7 +128,7 @@ class _Picture:
     planes: NDArray[np.float32]  # (3, h, pitch)
     smooth: NDArray[np.float32]  # (3, h, w) less noisy: what is compared over time
     strength: NDArray[np.float32]  # (h, w)
-    grey: NDArray[np.uint8]  # brightness at half the resolution of the frame itself
+    glimpse: Glimpse
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,7 @@ def step(
     time: float | None,
     params: Params,
     state: SegmenterState | None,
+    glimpse: Glimpse | None = None,
 ) -> tuple[FrameSegmentation, SegmenterState]:
     """Segment one frame: state in, state out; at the share of its size that the settings name."""
     seconds: dict[str, float] = {}
@@ -152,7 +159,8 @@ def step(
         clock("scale")
     planes = features.lab_planes(small)
     smooth = features.smoothed(planes, small.shape[1])
-    picture = _Picture(planes, smooth, features.slope(smooth), features.brightness(frame))
+    glimpse = glimpse or Glimpse(features.brightness(frame))
+    picture = _Picture(planes, smooth, features.slope(smooth), glimpse)
     clock("features")
     prediction = None
     if state is not None:
@@ -179,7 +187,7 @@ def step(
 
 def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Prediction:
     """Carry the labels of the frame before along the motion."""
-    flow = features.flow_back(picture.grey, state.grey, state.labels.shape, params.stream.flow)
+    flow = picture.glimpse.flow_back(state.grey, state.labels.shape, params.stream.flow)
     prior = np.empty_like(state.labels)
     labels = np.empty_like(state.labels)
     density = np.empty_like(state.density)
@@ -241,7 +249,7 @@ def _cold(
         labels=labels,
         smooth=picture.smooth,
         density=pixels.density,
-        grey=picture.grey,
+        grey=picture.glimpse.grey,
         table=_table(ids, born, tree.holders(level=level), modes, graph, born, params),
         lost=Lost.empty(),
     )
@@ -316,7 +324,7 @@ def _warm(
         labels=final,
         smooth=picture.smooth,
         density=pixels.density,
-        grey=picture.grey,
+        grey=picture.glimpse.grey,
         table=table,
         lost=settled.lost,
     )
@@ -455,9 +463,9 @@ def _join_newcomers(
     alive = alive[pixels.parent[alive] == alive]
     moving = new[pixels.parent[new] == new]
     first = history_row(new.size, merges, alive, moving, pixels.shift, (new.size, 0, 0))
-    limit = min(params.core.max_iterations, _WARM_ITERATIONS)
-    few = params.updated({"core": {"max_iterations": limit}})
-    alive, _ = climb(pixels, unknown, alive, moving, few, [first], lambda stage: None)
+    alive, _ = climb(
+        pixels, unknown, alive, moving, params, [first], lambda stage: None, _WARM_ITERATIONS
+    )
     return alive
 
 

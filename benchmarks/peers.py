@@ -267,7 +267,7 @@ class _Grid:
         scaled = frame.astype(np.float32) / np.float32(255)
         lab = np.asarray(cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB), dtype=np.float32)
         if self._labels is None or self._grey is None:
-            self._labels = np.full(bright.shape, -1, dtype=np.int64)
+            self._labels = np.full(frame.shape[:2], -1, dtype=np.int64)
             rounds = SLIC_ITERATIONS
         else:
             self._move(flow_back(self._grey, bright, frame.shape[:2]))

@@ -31,10 +31,10 @@ OWNERS = {
 FRIENDS = {
     "image": {"climb", "features", "hierarchy"},
     "hierarchy": {"climb"},
-    "identity": {"climb"},
     "preview": {"live", "pictures", "render"},
     "source": {"demo"},
     "describe": {"climb", "state"},
+    "motion": {"enlarge", "features"},
     "parting": {"identity"},
     "seeking": {"state"},
     "state": {"features", "identity"},
@@ -42,8 +42,8 @@ FRIENDS = {
     "export": {"pooling"},
     "following": {"features", "pooling"},
     "segmenter": {
-        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "parting"),
-        *("seeking", "state"),
+        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "motion"),
+        *("parting", "seeking", "state"),
     },
 }
 
@@ -58,6 +58,7 @@ ALGORITHM = {
     "hierarchy",
     "image",
     "lineage",
+    "motion",
     "parting",
     "pooling",
     "seeking",
