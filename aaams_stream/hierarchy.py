@@ -12,6 +12,8 @@ from aaams_stream.kernels import regions
 from aaams_stream.params import PostParams
 
 _SPARSE = 8  # pixels: the motion of the scene is looked at in such a grid
+_ROW, _COLUMN = np.triu_indices(3)
+_DIAGONAL = (_ROW == _COLUMN).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +150,11 @@ class RegionGraph:
         """
         sums = np.empty((int(holders.max()) + 1, 10))
         regions.pool_moments(self.moments, holders, sums)
-        upper = np.triu_indices(3)
         total = sums[:, 0].copy()
         sums /= sums[:, :1]
         mean = sums[:, 1:4]
-        variance = sums[:, 4:] - mean[:, upper[0]] * mean[:, upper[1]]
-        inverse = inverted(variance + floor * np.eye(3)[upper])
+        variance = sums[:, 4:] - mean[:, _ROW] * mean[:, _COLUMN]
+        inverse = inverted(variance + floor * _DIAGONAL)
         rows = np.hstack([mean, inverse]).astype(np.float32)
         return rows, total * variance[:, [0, 3, 5]].sum(axis=1)
 

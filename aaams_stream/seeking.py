@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aaams_stream.kernels import seek
 from aaams_stream.state import SegmenterState
 
-_MISSING = 0.2  # of its pixels: a segment that misses more is sought
+_MISSING = 0.4  # of its pixels: a segment that misses more is sought
 _LEAST = 40  # pixels: a smaller one looks like too much else
 _SAMPLES = 32  # pixels of a segment that are compared
 _REACH = 32  # pixels around where its motion would bring it
@@ -27,16 +27,16 @@ def seek_mislaid(
     prior: NDArray[np.int32],
     labels: NDArray[np.int32],
     density: NDArray[np.float32],
-) -> None:
+    carried: NDArray[np.int64],
+) -> int:
     """Give pixels that nothing explains to segments which were there if they moved otherwise.
 
     planes (3, h, w): the smoothed colours of this frame; flow, prior, labels and density as carried
-    into it, changed in place. A segment moves only where at least half of it then finds its colour
-    among pixels without a label: no pixel that is explained changes hands.
+    into it, changed in place; carried (k,): the pixels of each label. A segment moves only where at
+    least half of it then finds its colour among pixels without a label: no pixel that is explained
+    changes hands. Returns how many pixels were given.
     """
     table = state.table
-    carried = np.empty(len(table.ids), np.int64)
-    seek.count_carried(labels, carried)
     missing = table.area - carried
     rows = np.flatnonzero((missing > _MISSING * table.area) & (table.area >= _LEAST))
     wanted = np.full(len(table.ids), -1, np.int32)
@@ -64,7 +64,7 @@ def seek_mislaid(
     moved = np.flatnonzero(matches > 0)
     wanted[:] = -1
     wanted[rows[moved]] = np.arange(moved.size)
-    seek.move_segments(
+    given: int = seek.move_segments(
         state.labels,
         wanted,
         shift[moved],
@@ -77,3 +77,4 @@ def seek_mislaid(
         labels,
         density,
     )
+    return given

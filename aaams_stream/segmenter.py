@@ -44,7 +44,7 @@ from aaams_stream.describe import describe, remember_parents
 from aaams_stream.enlarge import enlarged, working_params, working_shape
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
 from aaams_stream.identity import Lost, Table, settle
-from aaams_stream.kernels import agglomerate, carry, regions, window
+from aaams_stream.kernels import agglomerate, carry, regions, seek, window
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.motion import Glimpse
 from aaams_stream.params import Params, resolve
@@ -210,12 +210,16 @@ def _predict(picture: _Picture, state: SegmenterState, params: Params) -> _Predi
         inside,
         strange,
     )
-    share = float(np.count_nonzero(labels >= 0)) / labels.size
-    cut = share < _CUT_SHARE and bool(2 * strange.sum() >= inside.sum())
+    carried = np.empty(len(state.table.ids), np.int64)
+    seek.count_carried(labels, carried)
+    explained = int(carried.sum())
+    cut = explained < _CUT_SHARE * labels.size and bool(2 * strange.sum() >= inside.sum())
     if not cut:
-        seek_mislaid(picture.smooth, state, params.stream.tolerance2, flow, prior, labels, density)
-        share = float(np.count_nonzero(labels >= 0)) / labels.size
-    return _Prediction(flow, prior, labels, density, share, cut)
+        tolerance2 = params.stream.tolerance2
+        explained += seek_mislaid(
+            picture.smooth, state, tolerance2, flow, prior, labels, density, carried
+        )
+    return _Prediction(flow, prior, labels, density, explained / labels.size, cut)
 
 
 def _cold(

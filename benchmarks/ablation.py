@@ -42,7 +42,7 @@ INGREDIENTS = (
     Ingredient("outliers decided afresh", {"segmenter._OUTLIER": 1e3}),
     Ingredient("inliers that stay", {"segmenter._INLIER": 0.0}),
     Ingredient("memory of colours", {"identity._MEMORY": 0.0}),
-    Ingredient("segments sought as a whole", {"segmenter.seek_mislaid": lambda *_: None}),
+    Ingredient("segments sought as a whole", {"segmenter.seek_mislaid": lambda *_: 0}),
     Ingredient("second motions dropped", {"segmenter.drop_strays": lambda *_: None}),
     Ingredient("returns after being lost", settings={"time": {"epsilon2": 0.0}}),
     Ingredient("parts from behind something", {"identity._PART_PLACE": 0.0}),

@@ -176,11 +176,12 @@ def move_segments(
     """Let pixels without a label become those of the wanted segments, moved by their shift (m, 2).
 
     Writes flow, prior, labels and density as kernels.carry.carry_labels does. Where two segments
-    meet, the pixel that comes first in the frame before stays.
+    meet, the pixel that comes first in the frame before stays. Returns how many pixels it gave.
     """
     h, w = before.shape
+    given = 0
     if not shift.size:
-        return
+        return given
     for sy in range(h):
         row = before[sy]
         for sx in range(w):
@@ -200,3 +201,5 @@ def move_segments(
                 density[y, x] = density_before[sy, sx]
                 flow[y, x, 0] = np.float32(-shift[r, 0])
                 flow[y, x, 1] = np.float32(-shift[r, 1])
+                given += 1
+    return given
