@@ -28,7 +28,7 @@ _PLACE_MOTION = 0.1
 # A part that comes out from behind something: so many σ off in colour, within so many radii of
 # where the whole would be, of a segment of which so large a share is hidden.
 _PART_COLOUR = 1.0
-_PART_PLACE = 1.5
+_PART_PLACE = 2.5
 _PART_HIDDEN = 0.1
 _WHOLE = 0.85  # of its largest area: a segment that shows less is partly hidden
 _SWALLOWED = 0.5  # of that: one that showed less was being hidden, and is not part of what hides it

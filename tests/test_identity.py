@@ -425,7 +425,7 @@ def behind(shown, peak=16, *, at, born=1, colour=0, area=4, index=NOW):
 
 
 def test_what_comes_out_from_behind_something_is_the_segment_that_is_hidden():
-    result = behind(8, at=3, born=NOW)
+    result = behind(8, at=5, born=NOW)
     assert result.ids.tolist() == [11, 11]
     assert result.born.tolist() == [0, 0]
     assert result.old.tolist() == [0, 0]
@@ -437,20 +437,20 @@ def test_what_comes_out_from_behind_something_is_the_segment_that_is_hidden():
     [
         {"shown": 15},  # hardly anything is hidden
         {"shown": 13},  # less is hidden than comes out
-        {"at": 3.4},  # 1.5 radii of a disc of 16 pixels are 3.39
+        {"at": 5.7},  # 2.5 radii of a disc of 16 pixels are 5.64
         {"colour": 1.05 * PARAMS.colour.sigma2**0.5},
     ],
 )
 def test_what_is_another_thing_is_new(other):
-    result = behind(**({"shown": 8, "at": 3, "born": NOW} | other))
+    result = behind(**({"shown": 8, "at": 5, "born": NOW} | other))
     assert result.ids.tolist() == [11, NEXT]
 
 
 def test_a_young_segment_may_turn_out_to_be_part_of_an_older_one():
     for age, expected in ((5, [11, 11]), (6, [11, 12])):
-        result = behind(8, at=3, born=NOW - age)
+        result = behind(8, at=5, born=NOW - age)
         assert result.ids.tolist() == expected
-    result = behind(8, at=3, born=NOW - 5)
+    result = behind(8, at=5, born=NOW - 5)
     assert result.old.tolist() == [0, 0]
     assert events_of(result) == [(MERGE, 12, 11)]
 
