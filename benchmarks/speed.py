@@ -52,6 +52,7 @@ class Run:
     size: str
     pixels: int = 0
     cold: float = 0.0  # CPU seconds of the first frame
+    image: float = 0.0  # the same as a single image, at the frame's own size
     warm: list[float] = field(default_factory=list)  # CPU seconds of each settled frame
     wall: list[float] = field(default_factory=list)
     stages_cpu: dict[str, list[float]] = field(default_factory=dict)
@@ -170,6 +171,7 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
 
     import aaams_stream.segmenter
     from aaams_stream.climb import stopwatch as on_the_wall
+    from aaams_stream.image import segment_image
     from aaams_stream.source import open_source
 
     cv2.setNumThreads(1)
@@ -198,6 +200,8 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
                 break
             if frame.index == 0:
                 _warm_up(params, frame.rgb)
+                segment = functools.partial(segment_image, frame.rgb, params)
+                run.image = report.timed(segment, 2).best_cpu
             cpu.clear()
             cpu_start, wall_start = time.process_time(), time.perf_counter()
             result = segmenter.step(frame.rgb)
@@ -312,6 +316,7 @@ def describe(runs: Sequence[Run], pipelines: Sequence[Pipeline], frames: int) ->
             1e3 * run.cold,
             *(1e3 * value for value in (statistics.mean(run.warm), *_percentiles(run.warm))),
             statistics.mean(run.warm) / run.cold,
+            statistics.mean(run.warm) / run.image,
             1e9 * statistics.mean(run.warm) / run.pixels,
             run.ratio(SEEDS),
         )
@@ -321,9 +326,14 @@ def describe(runs: Sequence[Run], pipelines: Sequence[Pipeline], frames: int) ->
         "# Speed of a stream",
         f"## CPU ms a frame, one thread, the first {frames} frames",
         report.markdown_table(
-            ("size", "clip", "cold", "warm", "p50", "p95", "p99", "warm/cold", "ns/px", "x SEEDS"),
+            (
+                *("size", "clip", "cold", "warm", "p50", "p95", "p99", "warm/cold", "warm/image"),
+                *("ns/px", "x SEEDS"),
+            ),
             steady,
         ),
+        "warm/cold: against the first frame of the stream; warm/image: against the same frame as a "
+        "single image, at its own size.",
     ]
     for size in dict.fromkeys(run.size for run in runs):
         here = [run for run in runs if run.size == size]
