@@ -126,11 +126,11 @@ def test_an_unfinished_volume_has_the_tracks_of_what_was_committed(path, tmp_pat
     monkeypatch.setattr(pipeline, "COMMIT_SECONDS", 0.0)
     step, seen = Segmenter.step, []
 
-    def stumble(self, rgb, time=None):
+    def stumble(self, rgb, time=None, glimpse=None):
         seen.append(time)
         if len(seen) == 20:
             raise RuntimeError("power cut")
-        return step(self, rgb, time)
+        return step(self, rgb, time, glimpse)
 
     monkeypatch.setattr(Segmenter, "step", stumble)
     with pytest.raises(RuntimeError, match="power cut"):
