@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aaams_stream import segmenter as segmenting
 from aaams_stream.identity import Table
 from aaams_stream.kernels import parting
 from aaams_stream.parting import drop_strays
-from aaams_stream.segmenter import Segmenter
 
 NAME = -2
 
@@ -119,7 +119,7 @@ def left_behind(speed, noise):
     ground = np.full((96, 200, 3), (60, 120, 60)) + rng.normal(0, noise, (96, 200, 1))
     ground[40:72] = 158 + rng.normal(0, noise, (32, 200, 1))
     block = 150 + rng.normal(0, noise, (32, 40, 1))
-    segmenter = Segmenter(segments=4)
+    segmenter = segmenting.Segmenter(segments=4)
     for x in range(30, 30 + 12 * speed, speed):
         frame = ground.copy()
         frame[40:72, x : x + 40] = block
@@ -133,5 +133,5 @@ def left_behind(speed, noise):
 @pytest.mark.parametrize(("speed", "noise"), [(5, 4), (6, 5)])
 def test_a_thing_does_not_leave_its_identity_on_what_it_uncovers(speed, noise, monkeypatch):
     assert left_behind(speed, noise) < 0.1
-    monkeypatch.setattr("aaams_stream.segmenter.drop_strays", lambda *_: None)
+    monkeypatch.setattr(segmenting, "drop_strays", lambda *_: None)
     assert left_behind(speed, noise) > 0.9
