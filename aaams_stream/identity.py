@@ -327,7 +327,7 @@ def _emerging(
     hidden = table.peak - area
     rows = np.flatnonzero((area > 0) & (hidden >= _PART_HIDDEN * table.peak))
     place = _distance_sq(seekers.centre, table.anchor[rows] + table.motion[rows])
-    place *= np.pi / table.peak[rows]  # in radii of a disc of that area
+    place *= np.pi / table.peak[rows]  # in squared radii of a disc of that area
     older = table.born[rows] < seekers.born[:, None]
     s, r = np.nonzero((place <= _PART_PLACE**2) & older)
     colour = _colour_gap(seekers.colours[s], table.colours[rows[r]])
