@@ -203,7 +203,6 @@ def test_a_volume_opens_in_xarray_and_dask(whole):
 
 def test_rows_cross_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr("aaams_stream.store.layout.ROWS", 7)
-    monkeypatch.setattr("aaams_stream.store.writer.ROWS", 7)
     monkeypatch.setattr("aaams_stream.store.volume.ROWS", 7)
     writer = store.create(tmp_path / "a.zarr", HEADER, VERSION)
     results = fill(writer, 20)
@@ -211,6 +210,18 @@ def test_rows_cross_chunks(tmp_path, monkeypatch):
     volume = open_volume(tmp_path / "a.zarr")
     for t in (0, 7, 19, 3, 12):
         np.testing.assert_array_equal(volume.segments(t), results[t].segments)
+
+
+def test_rows_do_not_wait_for_a_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr("aaams_stream.store.layout.ROWS", 7)
+    path = tmp_path / "a.zarr"
+    writer = store.create(path, HEADER, VERSION)
+    results = fill(writer, 20, commit=False)
+    rows = sum(len(result.segments) for result in results)
+    assert rows > 14
+    for name in layout.TABLES["segments"]:
+        assert zarr.open(path, mode="r")[f"segments/{name}"].shape[0] == rows - rows % 7
+    assert open_volume(path).frame_count == 0
 
 
 def test_a_reader_trusts_only_what_was_committed(tmp_path):

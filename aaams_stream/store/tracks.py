@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE, EventKind
 from aaams_stream.store.layout import ROWS, read_rows
 
-_AT_ONCE = 8 * ROWS  # rows of segments in memory at a time
+_AT_ONCE = 2 * ROWS  # rows of segments in memory at a time
 _NEEDED = ("id", "area", "centroid", "colour", "parent")
 SEEN_DTYPE = np.dtype([("frame", np.uint32), *((name, SEGMENT_DTYPE[name]) for name in _NEEDED)])
 # Colours are sums until the end, and those and paths want more digits than a result shows.

@@ -25,7 +25,6 @@ from aaams_stream.model import FrameSegmentation
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
-    ROWS,
     SCHEMA,
     TABLES,
     TRACK_COLUMNS,
@@ -36,12 +35,13 @@ from aaams_stream.store.tracks import trace
 from aaams_stream.store.volume import describe, is_volume, open_root
 
 _INTERRUPTED = "interrupted"
+_PIECE = 1 << 20  # bytes of a state written at a time: on its way to disk each is copied four times
 
 
 class VolumeWriter:
     """Appends frames to one volume.
 
-    Memory: one chunk of frames and the last partial chunk of every column.
+    Memory: one chunk of frames and one of every column, however long the video is.
     """
 
     def __init__(self, path: Path, root: zarr.Group) -> None:
@@ -51,9 +51,9 @@ class VolumeWriter:
         header = Header.from_record(self._record)
         self.frames: int = self._record["frames_committed"]
         self.complete: bool = self._record["complete"]
-        self._ids = _Frames(root["labels/ids/0"], self.frames)
-        self._video = _Frames(root["0"], self.frames) if header.with_video else None
-        self._time = _Tail(root["time"], self.frames)
+        self._ids = _frames(root["labels/ids/0"], self.frames)
+        self._video = _frames(root["0"], self.frames) if header.with_video else None
+        self._time = _Growing(root["time"], self.frames)
         self._tables = {name: _Table(root, name, self.frames) for name in TABLES}
 
     def append(
@@ -64,9 +64,9 @@ class VolumeWriter:
     ) -> None:
         """Add the next frame; chunks are written as they fill."""
         with sink_errors(self.path):
-            self._ids.append(segmentation.ids)
+            self._ids.append(segmentation.ids[None])
             if self._video is not None and rgb is not None:
-                self._video.append(rgb.transpose(2, 0, 1))
+                self._video.append(rgb.transpose(2, 0, 1)[None])
             self._time.append(np.array([time], dtype=np.float64))
             self._tables["segments"].append(self.frames, segmentation.segments)
             self._tables["adjacency"].append(self.frames, segmentation.adjacency)
@@ -249,13 +249,14 @@ def _save_state(root: zarr.Group, name: str, state: Mapping[str, NDArray[Any]]) 
     array = group.create_array(
         name,
         shape=data.shape,
-        chunks=data.shape,
+        chunks=(_PIECE,),
         dtype=np.uint8,
         compressors=None,
         overwrite=True,
         dimension_names=("byte",),
     )
-    array[:] = data
+    for start in range(0, len(data), _PIECE):
+        array[start : start + _PIECE] = data[start : start + _PIECE]
 
 
 def _load_state(root: zarr.Group, frames: int) -> dict[str, NDArray[Any]] | None:
@@ -266,77 +267,63 @@ def _load_state(root: zarr.Group, frames: int) -> dict[str, NDArray[Any]] | None
         return dict(arrays)
 
 
-def _room_for(array: Any) -> NDArray[Any]:
-    """Return a buffer for a chunk of frames, laid out in memory as the chunk will be.
+class _Growing:
+    """An array that grows along its first axis, written in whole chunks.
+
+    Holds the last, partial chunk. A flush in between writes that chunk with more rows than before,
+    in one rename: the rows committed earlier stay what they were at every moment.
+    """
+
+    def __init__(self, array: Any, rows: int) -> None:
+        self._array = array
+        self._buffer = _room_for_chunk(array)
+        self._filled = rows % len(self._buffer)
+        self._base = rows - self._filled
+        self._buffer[: self._filled] = array[self._base : rows]
+        self._fresh = False
+        self._resize(rows)
+
+    def append(self, rows: NDArray[Any]) -> None:
+        while len(rows):
+            begin = self._filled
+            self._filled = min(begin + len(rows), len(self._buffer))
+            self._buffer[begin : self._filled] = rows[: self._filled - begin]
+            rows = rows[self._filled - begin :]
+            self._fresh = True
+            if self._filled == len(self._buffer):
+                self.flush()
+
+    def flush(self) -> None:
+        if not self._fresh:
+            return
+        stop = self._base + self._filled
+        self._resize(stop)  # first, so that no chunk ever lies outside and escapes a later cut
+        self._array[self._base : stop] = self._buffer[: self._filled]
+        self._fresh = False
+        if self._filled == len(self._buffer):
+            self._base, self._filled = stop, 0
+
+    def _resize(self, rows: int) -> None:
+        if self._array.shape[0] != rows:
+            self._array.resize((rows, *self._array.shape[1:]))
+
+
+def _frames(array: Any, frames: int) -> _Growing:
+    # comparing every pixel with the fill value, to leave out empty chunks, costs a millisecond
+    return _Growing(array.with_config({"write_empty_chunks": True}), frames)
+
+
+def _room_for_chunk(array: Any) -> NDArray[Any]:
+    """Return a buffer for a row of chunks, laid out in memory as a chunk will be.
 
     The codec that transposes the chunk then has nothing to copy.
     """
-    shape = (CHUNK_FRAMES, *array.shape[1:])
+    shape = (array.chunks[0], *array.shape[1:])
     order: Sequence[int] = range(len(shape))
     for codec in array.filters:
         if isinstance(codec, TransposeCodec):
             order = codec.order
     return np.empty([shape[axis] for axis in order], array.dtype).transpose(np.argsort(order))
-
-
-class _Frames:
-    """An array of frames, written in whole chunks."""
-
-    def __init__(self, array: Any, frames: int) -> None:
-        # comparing every pixel with the fill value, to leave out empty chunks, costs a millisecond
-        self._array = array.with_config({"write_empty_chunks": True})
-        self._start = frames  # of the frames in the buffer
-        self._buffer = _room_for(array)
-        self._filled = 0
-        if array.shape[0] != frames:
-            array.resize((frames, *array.shape[1:]))
-
-    def append(self, frame: NDArray[Any]) -> None:
-        self._buffer[self._filled] = frame
-        self._filled += 1
-        if self._filled == CHUNK_FRAMES:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._filled:
-            stop = self._start + self._filled
-            # first the shape, so that no chunk ever lies outside and escapes a later cut
-            self._array.resize((stop, *self._array.shape[1:]))
-            self._array[self._start : stop] = self._buffer[: self._filled]
-            self._start, self._filled = stop, 0
-
-
-class _Tail:
-    """A growing column; holds what belongs to its last, partial chunk.
-
-    Each flush rewrites that chunk with more rows than before, in one rename: the rows committed
-    earlier stay what they were at every moment.
-    """
-
-    def __init__(self, array: Any, rows: int) -> None:
-        self._array = array
-        self._base = rows - rows % ROWS
-        self._pending: list[NDArray[Any]] = [np.asarray(array[self._base : rows])]
-        self._fresh = False
-        if array.shape[0] != rows:
-            array.resize((rows, *array.shape[1:]))
-
-    def append(self, rows: NDArray[Any]) -> None:
-        if len(rows):
-            self._pending.append(rows)
-            self._fresh = True
-
-    def flush(self) -> None:
-        if not self._fresh:
-            return
-        rows = np.concatenate(self._pending)
-        stop = self._base + len(rows)
-        self._array.resize((stop, *self._array.shape[1:]))
-        self._array[self._base : stop] = rows
-        kept = stop % ROWS
-        self._base = stop - kept
-        self._pending = [rows[len(rows) - kept :].copy()]
-        self._fresh = False
 
 
 class _Table:
@@ -347,10 +334,10 @@ class _Table:
         assert isinstance(group, zarr.Group)
         offsets: Any = group["offsets"]
         self.rows = int(offsets[frames]) if frames else 0
-        self._offsets = _Tail(offsets, frames + 1 if frames else 0)
+        self._offsets = _Growing(offsets, frames + 1 if frames else 0)
         if not frames:
             self._offsets.append(np.zeros(1, dtype=np.uint64))
-        self._columns = {column: _Tail(group[column], self.rows) for column in TABLES[name]}
+        self._columns = {column: _Growing(group[column], self.rows) for column in TABLES[name]}
 
     def append(self, frame: int, rows: NDArray[Any]) -> None:
         self._columns["frame"].append(np.full(len(rows), frame, dtype=np.uint32))
