@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream import features, kernels
+from aaams_stream import features
 from aaams_stream.climb import (
     FLOOR,
     History,
@@ -18,6 +18,7 @@ from aaams_stream.climb import (
     find_modes,
     stopwatch,
 )
+from aaams_stream.compiling import compile_ahead
 from aaams_stream.hierarchy import MergeTree, build_tree, connect_regions
 from aaams_stream.params import Params, resolve
 
@@ -59,7 +60,7 @@ def segment_image(
     pixels = features.as_rgb(rgb)
     if segments is not None and segments < 1:
         raise ValueError(f"segments must be >= 1, got {segments}")
-    kernels.compile_ahead()
+    compile_ahead()
     planes = features.lab_planes(pixels)
     strength = features.edge_strength(planes, pixels.shape[1])
     clock("features")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream import features, kernels
+from aaams_stream import features
 from aaams_stream.climb import (
     FLOOR,
     RIPE,
@@ -40,6 +40,7 @@ from aaams_stream.climb import (
     shift_clusters,
     stopwatch,
 )
+from aaams_stream.compiling import compile_ahead
 from aaams_stream.describe import describe, remember_parents
 from aaams_stream.enlarge import enlarged, working_params, working_shape
 from aaams_stream.hierarchy import RegionGraph, build_tree, connect_regions
@@ -97,7 +98,7 @@ class Segmenter:
         if segments is not None:
             self.params = self.params.updated({"stream": {"segments": segments}})
         self.state = state
-        kernels.compile_ahead()
+        compile_ahead()
 
     def step(
         self, rgb: Any, time: float | None = None, glimpse: Glimpse | None = None
@@ -116,7 +117,7 @@ class Segmenter:
                 f"{shape}, those before it were at {self.state.labels.shape}; scale it, or begin a "
                 "new Segmenter"
             )
-        frame = frame.astype(np.uint8, copy=False)
+        frame = np.ascontiguousarray(frame)  # kernels are compiled for no other layout
         result, self.state = step(frame, time, self.params, self.state, glimpse)
         return result
 

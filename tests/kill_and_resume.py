@@ -26,7 +26,7 @@ from aaams_stream import pipeline, render, source, store  # noqa: F401  before t
 
 pipeline.COMMIT_SECONDS = 0.0
 if sys.argv[4:] == ["real"]:
-    from aaams_stream.kernels import compile_ahead
+    from aaams_stream.compiling import compile_ahead
 
     compile_ahead()
 else:

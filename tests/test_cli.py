@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import synthetic
 
-from aaams_stream import __version__, kernels, pictures, segment_image
+from aaams_stream import __version__, compiling, kernels, pictures, segment_image
 from aaams_stream.cli import ROOMS, image, main, options, rooms
 from aaams_stream.scene import draw_scene
 
@@ -67,15 +67,15 @@ def test_json_is_all_that_stands_on_stdout(photo, tmp_path, capsys):
 
 
 def test_quiet_prints_nothing(photo, tmp_path, capfd, monkeypatch):
-    kernels.compile_ahead()
-    monkeypatch.setattr(kernels, "is_compiled", lambda kernel: False)
+    compiling.compile_ahead()
+    monkeypatch.setattr(compiling, "is_compiled", lambda kernel: False)
     assert run("image", photo, "-o", tmp_path / "a.png", "--quiet") == 0
     assert capfd.readouterr() == ("", "")
 
 
 def test_the_first_run_says_why_it_takes_long(photo, tmp_path, capsys, monkeypatch):
-    kernels.compile_ahead()
-    monkeypatch.setattr(kernels, "is_compiled", lambda kernel: False)
+    compiling.compile_ahead()
+    monkeypatch.setattr(compiling, "is_compiled", lambda kernel: False)
     assert run("image", photo, "-o", tmp_path / "a.png", "--json") == 0
     out, err = capsys.readouterr()
     assert err == "compiling kernels, once, about a minute …\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import aaams_stream
-from aaams_stream import kernels
+from aaams_stream import compiling, kernels
 
 SOURCE = Path(aaams_stream.__file__).parent
 
@@ -67,7 +67,7 @@ def test_a_package_that_can_be_written_keeps_its_code_beside_it(installed):
 def test_fresh_code_is_reported_as_not_compiled(installed):
     _, run = installed
     done = run(
-        "from aaams_stream.kernels import is_compiled, regions\n"
+        "from aaams_stream.compiling import is_compiled\nfrom aaams_stream.kernels import regions\n"
         "import numpy as np\n"
         "before = is_compiled(regions.count_contacts)\n"
         "regions.count_contacts(np.zeros((2, 2), np.int32))\n"
@@ -76,14 +76,14 @@ def test_fresh_code_is_reported_as_not_compiled(installed):
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["False", "True"]
     again = run(
-        "from aaams_stream.kernels import is_compiled, regions\n"
+        "from aaams_stream.compiling import is_compiled\nfrom aaams_stream.kernels import regions\n"
         "print(is_compiled(regions.count_contacts), is_compiled(regions.find_edges))"
     )
     assert again.stdout.split() == ["True", "False"]
 
 
 def test_a_kernel_that_cannot_be_asked_counts_as_compiled():
-    assert kernels.is_compiled(object())
+    assert compiling.is_compiled(object())
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are a POSIX matter")
@@ -105,7 +105,8 @@ def test_cached_code_never_goes_where_others_can_write(tmp_path, monkeypatch):
 SEGMENT = """
 import sys
 from aaams_stream import segment_video
-from aaams_stream.kernels import stream_is_compiled, window
+from aaams_stream.compiling import stream_is_compiled
+from aaams_stream.kernels import window
 print(stream_is_compiled())
 segment_video("demo", sys.argv[1], size=(160, 120), duration=0.25)
 print(sum(window.shift_clusters.stats.cache_misses.values()))
@@ -130,13 +131,22 @@ def test_the_first_run_gives_the_same_bytes_as_every_later_one(tmp_path):
 
 
 def test_without_a_python_to_start_kernels_are_compiled_as_they_are_called(monkeypatch):
-    monkeypatch.setattr(kernels, "stream_is_compiled", lambda: False)
-    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("started one"))
+    monkeypatch.setattr(compiling, "stream_is_compiled", lambda: False)
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **kwargs: pytest.fail("started one"))
     for executable, frozen in (("", False), (sys.executable, True)):
         monkeypatch.setattr(sys, "executable", executable)
         monkeypatch.setattr(sys, "frozen", frozen, raising=False)
-        kernels.compile_ahead.__wrapped__()
+        compiling.compile_ahead.__wrapped__()
     monkeypatch.undo()
-    monkeypatch.setattr(kernels, "stream_is_compiled", lambda: False)
+    monkeypatch.setattr(compiling, "stream_is_compiled", lambda: False)
     monkeypatch.setattr(sys, "executable", os.path.join(os.sep, "nowhere", "python"))
-    kernels.compile_ahead.__wrapped__()
+    compiling.compile_ahead.__wrapped__()
+
+
+def test_shares_compile_what_a_stream_calls_and_nothing_else(compiled):
+    calls = compiling.signatures()
+    assert len(calls) >= 40  # of the 46 that Python calls
+    for _, kernel, signature in calls:
+        assert kernel.signatures == [signature], kernel.py_func.__name__
+    for module, kernel, _ in calls:  # and they are kernels again
+        assert getattr(module, kernel.py_func.__name__) is kernel

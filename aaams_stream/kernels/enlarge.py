@@ -119,14 +119,14 @@ def move_boundaries(labels, places, wanted, wishes):
             south = down and labels[y + 1, x] == old
             # how many strands of the old segment meet here: one can go without breaking it
             strands = (
-                east
-                - (east and north and labels[y - 1, x + 1] == old)
-                + north
-                - (north and west and labels[y - 1, x - 1] == old)
-                + west
-                - (west and south and labels[y + 1, x - 1] == old)
-                + south
-                - (south and east and labels[y + 1, x + 1] == old)
+                int(east)
+                - int(east and north and labels[y - 1, x + 1] == old)
+                + int(north)
+                - int(north and west and labels[y - 1, x - 1] == old)
+                + int(west)
+                - int(west and south and labels[y + 1, x - 1] == old)
+                + int(south)
+                - int(south and east and labels[y + 1, x + 1] == old)
             )
             touches = (
                 (right and labels[y, x + 1] == new)
