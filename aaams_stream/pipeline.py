@@ -304,6 +304,7 @@ def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> 
             film.add(paint(frame.rgb, segmentation.ids), frame.time)
 
     interrupted = False
+    tally.start()
     last_commit = time.monotonic()
     with _CtrlC() as ctrl_c, Behind(write, BEHIND) as sink:
 
@@ -372,6 +373,10 @@ class _Tally:
         self._frames = done
         self._segments = 0
         self._pace: float | None = None  # seconds a frame, of late
+        self.start()
+
+    def start(self) -> None:
+        """Start the clock: kernels may have been compiled meanwhile, which says nothing of pace."""
         self._begun = self._last = time.monotonic()
 
     def add(self, frames: int, segmentation: FrameSegmentation, stopping: bool) -> None:

@@ -117,8 +117,8 @@ class Segmenter:
                 f"{shape}, those before it were at {self.state.labels.shape}; scale it, or begin a "
                 "new Segmenter"
             )
-        frame = np.ascontiguousarray(frame)  # kernels are compiled for no other layout
-        result, self.state = step(frame, time, self.params, self.state, glimpse)
+        plain = np.ascontiguousarray(frame, np.uint8)  # kernels are compiled for no other layout
+        result, self.state = step(plain, time, self.params, self.state, glimpse)
         return result
 
 
