@@ -374,7 +374,7 @@ def nearest_pixels(
     return row, column
 
 
-def densest_pixels(labels: NDArray[Any], density: NDArray[np.float32]) -> NDArray[np.int64]:
+def densest_pixels(labels: NDArray[np.int32], density: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return the flat index (k,) of the densest pixel of each segment of labels (h, w)."""
     densest = np.empty(int(labels.max()) + 1, np.int64)
     regions.densest_pixels(labels, density, densest)
@@ -396,7 +396,7 @@ def densest_of_all(
 
 
 def find_modes(
-    labels: NDArray[Any],
+    labels: NDArray[np.int32],
     densest: NDArray[np.int64],
     pixels: Field,
     clusters: NDArray[np.int32],

@@ -21,8 +21,8 @@ from aaams_stream import kernels
 
 # The files that images and streams run through; the others do without fastmath.
 _STREAM = (
-    *("agglomerate", "carry", "enlarge", "features", "parting", "regions", "seek", "tables"),
-    "window",
+    *("agglomerate", "carry", "enlarge", "features", "merging"),
+    *("parting", "regions", "seek", "tables", "window"),
 )
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the processes that compile
 _SHARES = 2  # processes that compile at a time, where there are as many cores

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.climb import inverted
-from aaams_stream.kernels import regions
+from aaams_stream.kernels import merging, regions
 from aaams_stream.params import PostParams
 
 _SPARSE = 8  # pixels: the motion of the scene is looked at in such a grid
@@ -80,7 +80,7 @@ class MergeTree:
             if level == 0:
                 merges = self.forced
         holders = np.empty(int(self.leaves.max()) + 1, np.int32)
-        regions.hold_leaves(self.survivor, self.absorbed, merges, holders)
+        merging.hold_leaves(self.survivor, self.absorbed, merges, holders)
         return holders
 
 
@@ -106,13 +106,13 @@ class RegionGraph:
         limits: NDArray[np.float64],
         bulk: float = np.inf,
     ) -> MergeTree:
-        """Merge regions closest first, as far as `limits` allow; see kernels.regions.
+        """Merge regions closest first, as far as `limits` allow; see kernels.merging.
 
         least: the least size of a new region, and of an old one; bulk: the share of the image
         above which regions merge less readily.
         """
-        criterion = regions.PLAIN if params.criterion == "bhattacharyya" else regions.SIZE_AWARE
-        survivor, absorbed, level, forced = regions.merge_regions(
+        criterion = merging.PLAIN if params.criterion == "bhattacharyya" else merging.SIZE_AWARE
+        survivor, absorbed, level, forced = merging.merge_regions(
             self.moments.copy(),
             self.first,
             self.second,
@@ -149,7 +149,7 @@ class RegionGraph:
         from the mean.
         """
         sums = np.empty((int(holders.max()) + 1, 10))
-        regions.pool_moments(self.moments, holders, sums)
+        merging.pool_moments(self.moments, holders, sums)
         total = sums[:, 0].copy()
         sums /= sums[:, :1]
         mean = sums[:, 1:4]

@@ -72,8 +72,8 @@ def segment_image(
         labels = tree.cut(level=params.post.threshold)
     else:
         labels = tree.cut(segments=segments)
-    densest = densest_pixels(labels, clusters.density)
-    modes = find_modes(labels, densest, clusters, alive, params)
+    rows = labels.view(np.int32)  # as streams have them: kernels are compiled for one type
+    modes = find_modes(rows, densest_pixels(rows, clusters.density), clusters, alive, params)
     clock("post")
     return ImageSegmentation(
         labels,

@@ -572,9 +572,10 @@ def run_python(code, **environment):
 
 
 @compiled
-def test_each_kernel_of_a_stream_is_compiled_for_one_signature_only():
+def test_images_and_streams_have_their_kernels_compiled_for_one_signature_only():
     code = """
 import numpy as np
+from aaams_stream import segment_image
 from aaams_stream.compiling import _kernels_of, _modules
 from aaams_stream.segmenter import Segmenter
 rng = np.random.default_rng(0)
@@ -583,6 +584,7 @@ for shape in ((20, 33, 3), (40, 48), (90, 80, 3)):  # the last one is segmented 
     noise = rng.integers(0, 255, shape, np.uint8)
     for frame in (noise, noise, np.roll(noise, 1, 1), 255 - noise, noise[::-1, ::-1]):
         segmenter.step(frame)
+    segment_image(noise)
 for module in _modules():
     for name, kernel in _kernels_of(module):
         if len(kernel.signatures) > 1:

@@ -318,11 +318,11 @@ def test_each_kernel_is_compiled_for_one_signature_only():
     code = """
 import numpy as np
 from aaams_stream import segment_image
-from aaams_stream.kernels import agglomerate, regions, window
+from aaams_stream.kernels import agglomerate, merging, regions, window
 for image in (np.zeros((3, 5), np.uint8), np.zeros((20, 33, 3), np.uint16)):
     segment_image(image)
     segment_image(image[::-1], segments=2)
-for module in (agglomerate, regions, window):
+for module in (agglomerate, merging, regions, window):
     for name, kernel in vars(module).items():
         if len(getattr(kernel, "signatures", ())) > 1:
             print(name, len(kernel.signatures))

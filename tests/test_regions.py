@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from aaams_stream.hierarchy import build_tree, connect_regions
-from aaams_stream.kernels import regions
+from aaams_stream.kernels import merging, regions
 from aaams_stream.params import PostParams
 
 FLOOR = 5.0
@@ -100,7 +100,7 @@ def test_absorbing_a_region_gives_the_moments_of_both(seed):
     planes, density, _, labels = random_scene(seed)
     moments = measured(planes, density, labels)
     both = measured(planes, density, np.where(labels == 1, 0, labels).astype(np.int32))
-    regions.absorb(moments, 0, 1)
+    merging.absorb(moments, 0, 1)
     np.testing.assert_allclose(moments[0], both[0], rtol=1e-9, atol=1e-9)
 
 
@@ -114,7 +114,7 @@ def test_motion_is_that_of_the_pixels_against_the_scene_and_is_pooled_by_area():
     for label, row in enumerate(moments):
         expected = scene - flow[labels == label].mean(axis=0, dtype=np.float64)
         np.testing.assert_allclose(row[11:], expected)
-    regions.absorb(moments, 0, 1)
+    merging.absorb(moments, 0, 1)
     expected = scene - flow[labels <= 1].mean(axis=0, dtype=np.float64)
     np.testing.assert_allclose(moments[0, 11:], expected)
 
@@ -122,16 +122,16 @@ def test_motion_is_that_of_the_pixels_against_the_scene_and_is_pooled_by_area():
 def test_regions_that_part_are_further_apart_and_moving_ones_resist_newcomers():
     planes, density, _, labels = random_scene(2)
     moments = measured(planes, density, labels)
-    call = (10.0, 30.0, regions.SIZE_AWARE, FLOOR, 500.0, np.inf)
-    at_rest = regions.merge_level(moments[0], moments[1], *call)
+    call = (10.0, 30.0, merging.SIZE_AWARE, FLOOR, 500.0, np.inf)
+    at_rest = merging.merge_level(moments[0], moments[1], *call)
     moments[:2, 11] = 7.0
-    assert regions.merge_level(moments[0], moments[1], *call) == at_rest
+    assert merging.merge_level(moments[0], moments[1], *call) == at_rest
     moments[1, 11] += 10**0.5
-    apart = regions.merge_level(moments[0], moments[1], *call)
+    apart = merging.merge_level(moments[0], moments[1], *call)
     assert apart == pytest.approx(2**0.5 * at_rest)
     moments[:2, 11:] = [[2**0.5, 0.0], [0.0, 0.0]]
     for old, factor in (([5, -1], 2**0.5), ([-1, 5], 1.0), ([-1, -1], 1.0), ([5, 6], 1.0)):
-        found = regions.resistance(moments, 0, 1, np.array(old, np.int32))
+        found = merging.resistance(moments, 0, 1, np.array(old, np.int32))
         assert found == pytest.approx(factor)
 
 
@@ -140,8 +140,8 @@ def test_what_would_be_bulky_merges_less_readily():
     moments = measured(planes, density, labels)
     a, b = moments[:2]
     pixels = 10 * (a[0] + b[0])
-    call = (a, b, 10.0, 30.0, regions.SIZE_AWARE, FLOOR, pixels)
-    free, held, small = (regions.merge_level(*call, bulk) for bulk in (np.inf, 0.1, 100.0))
+    call = (a, b, 10.0, 30.0, merging.SIZE_AWARE, FLOOR, pixels)
+    free, held, small = (merging.merge_level(*call, bulk) for bulk in (np.inf, 0.1, 100.0))
     assert held == pytest.approx(2**0.5 * free)
     assert small == pytest.approx(free)
 
@@ -154,7 +154,7 @@ def test_the_distance_of_regions_is_the_bhattacharyya_distance(seed):
         _, _, mean_a, sigma_a = explicit(planes, density, labels == a)
         _, _, mean_b, sigma_b = explicit(planes, density, labels == b)
         expected = reference.bhattacharyya(mean_a, sigma_a, mean_b, sigma_b)
-        assert regions.bhattacharyya(moments[a], moments[b], FLOOR) == pytest.approx(expected)
+        assert merging.bhattacharyya(moments[a], moments[b], FLOOR) == pytest.approx(expected)
 
 
 @settings(max_examples=300)
@@ -168,8 +168,8 @@ def test_regions_alike_merge_at_level_zero_and_never_at_nan(seed, spread):
     b = a.copy()
     b[:2] *= 3
     b[5:] *= 3 * (1 + rng.normal() * 1e-16)
-    for criterion in (regions.PLAIN, regions.SIZE_AWARE):
-        level = regions.merge_level(a, b, 4.0, 8.0, criterion, FLOOR, 1000.0, np.inf)
+    for criterion in (merging.PLAIN, merging.SIZE_AWARE):
+        level = merging.merge_level(a, b, 4.0, 8.0, criterion, FLOOR, 1000.0, np.inf)
         assert 0 <= level < 1e-6
 
 
@@ -211,13 +211,13 @@ def level_of(planes, density, strength, masks, a, b, criterion):
     pixels_a, _, mean_a, sigma_a = explicit(planes, density, masks[a])
     pixels_b, _, mean_b, sigma_b = explicit(planes, density, masks[b])
     distance = reference.bhattacharyya(mean_a, sigma_a, mean_b, sigma_b)
-    if criterion == regions.PLAIN:
+    if criterion == merging.PLAIN:
         return distance
     labels = np.where(masks[a], 1, np.where(masks[b], 2, 0))
     length, contrast = contacts(strength, labels)[1, 2]
     share = pixels_a * pixels_b / ((pixels_a + pixels_b) * labels.size)
-    edge = contrast / length / regions._EDGE
-    return np.sqrt(distance * np.sqrt(share / regions._SHARE)) * edge
+    edge = contrast / length / merging._EDGE
+    return np.sqrt(distance * np.sqrt(share / merging._SHARE)) * edge
 
 
 def touching(masks):
@@ -265,13 +265,13 @@ def slow_merges(planes, density, strength, labels, min_size, criterion):
 
 
 def merged(planes, density, strength, labels, min_size, criterion):
-    name = "bhattacharyya" if criterion == regions.PLAIN else "size-aware"
+    name = "bhattacharyya" if criterion == merging.PLAIN else "size-aware"
     graph = connect_regions(labels, planes, density, strength)
     tree = build_tree(graph, PostParams(criterion=name), min_size, FLOOR)
     return tree.survivor, tree.absorbed, tree.level, tree.forced
 
 
-@pytest.mark.parametrize("criterion", [regions.PLAIN, regions.SIZE_AWARE])
+@pytest.mark.parametrize("criterion", [merging.PLAIN, merging.SIZE_AWARE])
 @pytest.mark.parametrize("min_size", [1, 4])
 @pytest.mark.parametrize("seed", range(6))
 def test_merging_goes_closest_first_with_statistics_updated_each_time(seed, min_size, criterion):
@@ -287,9 +287,9 @@ def test_merging_goes_closest_first_with_statistics_updated_each_time(seed, min_
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
 def test_no_region_below_the_minimum_size_survives(seed, min_size):
     scene = random_scene(seed, owners=12)
-    survivor, absorbed, _, forced = merged(*scene, min_size, regions.SIZE_AWARE)
+    survivor, absorbed, _, forced = merged(*scene, min_size, merging.SIZE_AWARE)
     holders = np.empty(scene[3].max() + 1, np.int32)
-    regions.hold_leaves(survivor, absorbed, forced, holders)
+    merging.hold_leaves(survivor, absorbed, forced, holders)
     sizes = np.bincount(holders[scene[3]].ravel())
     assert sizes.size == holders.size - forced
     assert sizes.min() >= min(min_size, scene[3].size)
@@ -298,7 +298,7 @@ def test_no_region_below_the_minimum_size_survives(seed, min_size):
 @given(st.integers(0, 2**32 - 1))
 def test_merging_ends_with_a_single_region(seed):
     scene = random_scene(seed, owners=30)
-    survivor, absorbed, level, _ = merged(*scene, 1, regions.PLAIN)
+    survivor, absorbed, level, _ = merged(*scene, 1, merging.PLAIN)
     assert survivor.size == scene[3].max()
     assert len(set(absorbed.tolist())) == absorbed.size
     assert not set(survivor[-1:].tolist()) & set(absorbed.tolist())
@@ -310,12 +310,12 @@ def test_the_heap_yields_entries_in_order_ties_by_item(entries):
     keys, items = np.empty(1), np.empty(1, np.int64)
     size = 0
     for key, item in entries:
-        keys, items = regions.with_room(keys, items, size)
-        size = regions.push(keys, items, size, key, np.int64(item))
+        keys, items = merging.with_room(keys, items, size)
+        size = merging.push(keys, items, size, key, np.int64(item))
     out = []
     while size:
         out.append((keys[0], int(items[0])))
-        size = regions.pop(keys, items, size)
+        size = merging.pop(keys, items, size)
     assert out == sorted(entries)
 
 
