@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, TypeVar
 
 import cv2
@@ -31,6 +32,31 @@ _XYZ = np.array(
     ]
 )
 _MATRIX = (_XYZ / _XYZ.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+class _OneThread:
+    """Keeps OpenCV to one thread while anybody is inside; the number is the whole process's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._usual = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = cv2.getNumThreads()
+                cv2.setNumThreads(1)
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                cv2.setNumThreads(self._usual)
+
+
+_ONE_THREAD = _OneThread()
 
 
 def as_rgb(image: Any) -> NDArray[np.uint8] | NDArray[np.uint16]:
@@ -141,9 +167,7 @@ def flow_back(
     """
     if min(now.shape) < _LEAST_FLOW:
         return np.zeros((*shape, 2), np.float32)
-    threads = cv2.getNumThreads()
-    cv2.setNumThreads(1)
-    try:
+    with _ONE_THREAD:
         search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
         search.setFinestScale(_FLOW_SCALES[quality])
         search.setPatchStride(_FLOW_STRIDE)
@@ -153,5 +177,3 @@ def flow_back(
         flow = np.asarray(search.calc(now, scaled(before, now.shape), flow), np.float32)
         flow *= np.array([shape[1] / now.shape[1], shape[0] / now.shape[0]], np.float32)
         return scaled(flow, shape)
-    finally:
-        cv2.setNumThreads(threads)

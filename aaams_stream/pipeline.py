@@ -106,13 +106,14 @@ def segment_video(
     from aaams_stream import store as stores
     from aaams_stream.render import check_film
     from aaams_stream.segmenter import Segmenter
-    from aaams_stream.source import open_source
+    from aaams_stream.source import local_file, open_source
     from aaams_stream.state import SegmenterState
 
     settings = resolve(params)
     if segments is not None:
         settings = settings.updated({"stream": {"segments": segments}})
-    path = Path(store)
+    path = Path(store).expanduser()
+    film_path = None if overlay is None else Path(overlay).expanduser()
     begun = time.monotonic()
     with ExitStack() as stack:
         # first the source: a wrong name must not cost an existing volume
@@ -135,13 +136,18 @@ def segment_video(
             configuration=settings.to_dict(),
             with_video=with_video,
         )
-        if overlay is not None:
-            check_film(Path(overlay), overwrite or resume)  # before a volume is begun
-        saved = None
+        # what can go wrong with the film does so before a volume is begun or replaced
+        saved = film = None
+        if film_path is not None:
+            apart = {"source": local_file(source), "volume": path}
+            check_film(film_path, overwrite or resume, **apart)
         if resume and stores.is_volume(path):
             writer, saved = stores.resume(path, header, __version__)
         else:
+            if film_path is not None:
+                film = stack.enter_context(_film(film_path, header, overwrite or resume))
             writer = stores.create(path, header, __version__, overwrite=overwrite)
+        stack.callback(writer.release)
         tally = _Tally(writer.frames, frames.frame_estimate, progress)
         interrupted = False
         if not writer.complete:
@@ -150,12 +156,9 @@ def segment_video(
             except ValueError as error:
                 raise SinkError(f"{path}: {error}; --overwrite begins anew") from None
             frames.skip(writer.frames)
-            film = None
-            if overlay is not None and writer.frames == 0:
-                film = stack.enter_context(_film(Path(overlay), header, overwrite or resume))
             interrupted = _run(frames, Segmenter(settings, state=state), writer, film, tally)
-    if overlay is not None and tally.resumed_from and not interrupted:
-        render_volume(path, overlay, source=source, overwrite=True)  # its beginning was missing
+    if film_path is not None and film is None and not interrupted:
+        render_volume(path, film_path, source=source, overwrite=True)  # its beginning was missing
     summary = tally.summary(path, time.monotonic() - begun, tuple(frames.warnings))
     if interrupted:
         raise Interrupted(summary)
@@ -224,13 +227,19 @@ def render_volume(
     The pictures come from `source` if given, else from the volume if they are stored there, else
     from where the volume was made. progress: called with frames done and all. Returns the count.
     """
-    from aaams_stream.render import paint
+    from aaams_stream.render import check_film, paint
+    from aaams_stream.source import local_file
     from aaams_stream.store import open_volume
 
     volume = open_volume(store)
+    path = Path(output).expanduser()
+    origin = local_file(volume.source if source is None else source)
+    check_film(path, overwrite, source=origin, volume=volume.path)
     total = volume.frame_count
+    if not total:
+        raise SinkError(f"{volume.path}: holds no frames yet; --resume goes on with it")
     done = 0
-    with _film(Path(output), volume.header, overwrite) as film:
+    with _film(path, volume.header, overwrite) as film:
         with closing(pictures_of(volume, source)) as pictures:
             for t, picture in zip(range(total), pictures, strict=False):
                 film.add(paint(picture.rgb, volume.ids[t], view), picture.time)
@@ -318,13 +327,14 @@ def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> 
             for frame, glimpse in stream:
                 segmentation = segmenter.step(frame.rgb, float(frame.time), glimpse)
                 whole = (frame.index + 1) % CHUNK_FRAMES == 0
-                due = ctrl_c.pressed or time.monotonic() - last_commit >= COMMIT_SECONDS
+                stopping = ctrl_c.pressed  # once: a press from here on counts with the next frame
+                due = stopping or time.monotonic() - last_commit >= COMMIT_SECONDS
                 state = None
                 if whole and due:
                     last_commit, state = time.monotonic(), segmenter.state
                 sink.put(_Written(frame, segmentation, state))
-                tally.add(frame.index + 1, segmentation, ctrl_c.pressed)
-                if ctrl_c.pressed and (whole or frames.live):
+                tally.add(frame.index + 1, segmentation, stopping)
+                if stopping and (whole or frames.live):
                     interrupted = True
                     break
     if not interrupted:

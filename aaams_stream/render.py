@@ -74,8 +74,17 @@ def id_colours(ids: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return colours
 
 
-def check_film(path: Path, overwrite: bool) -> None:
-    """Raise a SinkError where a film cannot be written under this name."""
+def check_film(
+    path: Path, overwrite: bool, *, source: Path | None = None, volume: Path | None = None
+) -> None:
+    """Raise a SinkError where a film cannot be written under this name.
+
+    Neither over the source it is drawn from, nor into the volume.
+    """
+    if source is not None and path.exists() and source.exists() and path.samefile(source):
+        raise SinkError(f"{path}: is the source; choose another name for the film")
+    if volume is not None and volume.resolve() in (place := path.resolve(), *place.parents):
+        raise SinkError(f"{path}: lies in the volume; choose another name for the film")
     if path.exists() and not (overwrite and path.is_file()):
         raise SinkError(f"{path}: exists; --overwrite replaces it")
     if path.suffix.lower() not in {".mp4", ".m4v", ".mov"}:
@@ -109,7 +118,8 @@ class Film:
         self._last = -(1 << 62)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._container = av.open(str(self._partial), "w")
+            # absolute, or FFmpeg would take what stands before a colon for a protocol
+            self._container = av.open(os.path.abspath(self._partial), "w")
         except (av.error.FFmpegError, OSError) as error:
             raise SinkError(f"{path}: cannot be written ({error.strerror or error})") from error
         # x264 plans its bits by a rate; the times of the frames are what counts in the file
@@ -156,9 +166,17 @@ class Film:
 
     def close(self) -> None:
         """Finish the file and give it its name."""
-        self._write(None)
-        self._container.close()
-        os.replace(self._partial, self._path)
+        import av
+
+        try:
+            self._write(None)
+            self._container.close()
+            os.replace(self._partial, self._path)
+        except (av.error.FFmpegError, OSError, SinkError) as error:
+            self.discard()
+            if isinstance(error, SinkError):
+                raise
+            raise SinkError(f"{self._path}: cannot be written ({error.strerror})") from error
 
     def discard(self) -> None:
         """Close and remove what was written."""

@@ -73,18 +73,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def find_videos(folder: Path) -> list[Path]:
     """Return the videos below a folder, in order of name."""
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path for path in found if path.is_file())
 
 
 def presegment(video: Path, store: Path, name: str, params: Params) -> Outcome:
-    """Bring one volume to completion."""
+    """Bring one volume to completion; whatever goes wrong is an outcome, too."""
     begun = time.monotonic()
     try:
-        if store.exists() and (volume := open_volume(store)).complete:
+        if (store / "zarr.json").exists() and (volume := open_volume(store)).complete:
             return Outcome(name, "skipped", volume.frame_count, 0.0, "already complete")
         summary = segment_video(video, store, params, resume=True)
     except AaamsError as error:
         return Outcome(name, "failed", 0, time.monotonic() - begun, str(error))
+    except Exception as error:  # the others must not pay for it
+        note = f"{type(error).__name__}: {error}"
+        return Outcome(name, "failed", 0, time.monotonic() - begun, note)
     status = "resumed" if summary.resumed_from else "done"
     note = "" if summary.ended == "complete" else summary.ended
     return Outcome(name, status, summary.frames, summary.seconds, note)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import cv2
 import grids
 import numpy as np
@@ -161,3 +163,24 @@ def test_brightness_has_half_the_resolution(shape, half):
 def test_what_is_no_image_is_refused(image, message):
     with pytest.raises(ValueError, match=message):
         features.as_rgb(image)
+
+
+def test_threads_that_seek_motion_leave_the_number_of_threads_alone():
+    rng = np.random.default_rng(0)
+    grey = rng.integers(0, 256, (2, 60, 80), np.uint8)
+    usual = cv2.getNumThreads()
+    cv2.setNumThreads(2)
+
+    def seek():
+        for _ in range(200):
+            features.flow_back(grey[0], grey[1], (60, 80), "fine")
+
+    try:
+        threads = [threading.Thread(target=seek) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert cv2.getNumThreads() == 2
+    finally:
+        cv2.setNumThreads(usual)

@@ -160,6 +160,16 @@ def test_ctrl_c_finishes_the_chunk_and_resume_the_volume(clip, tmp_path):
     assert files(tmp_path / "a.zarr") == files(tmp_path / "b.zarr")
 
 
+def test_ctrl_c_after_the_last_frame_of_a_chunk_loses_none(clip, tmp_path):
+    def press(progress):
+        if progress.frames == 8:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted) as stopped:
+        segment_video(clip, tmp_path / "a.zarr", progress=press)
+    assert stopped.value.summary.frames == 16
+
+
 def test_a_volume_begun_by_another_build_is_not_continued(clip, tmp_path, monkeypatch):
     def press(progress):
         if progress.frames == 11:
@@ -323,6 +333,43 @@ def test_a_resumed_overlay_has_its_beginning(clip, tmp_path):
     assert len(times_of(film)) == 16
     segment_video(clip, tmp_path / "a.zarr", overlay=film, resume=True)
     assert len(times_of(film)) == 37
+
+
+def test_a_film_never_takes_the_place_of_its_source_or_a_part_of_the_volume(tmp_path):
+    source = write_clip(tmp_path / "clip.mp4", moving_frames(9), codec="libx264", pix_fmt="yuv420p")
+    store, before = tmp_path / "a.zarr", source.read_bytes()
+    for words in ({"overwrite": True}, {"resume": True}):
+        with pytest.raises(SinkError, match=r"clip\.mp4: is the source"):
+            segment_video(source, store, overlay=source, **words)
+        with pytest.raises(SinkError, match="lies in the volume"):
+            segment_video(source, store, overlay=store / "film.mp4", **words)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["clip.mp4"]
+    segment_video(source, store)
+    for words in ({}, {"source": source}):
+        with pytest.raises(SinkError, match=r"clip\.mp4: is the source"):
+            render_volume(store, source, overwrite=True, **words)
+    assert source.read_bytes() == before
+
+
+def test_a_film_that_cannot_be_begun_costs_no_volume(clip, tmp_path):
+    segment_video(clip, tmp_path / "a.zarr")
+    (tmp_path / "file").write_text("in the way")
+    before = files(tmp_path)
+    film = tmp_path / "file" / "film.mp4"
+    with pytest.raises(SinkError, match="cannot be written"):
+        segment_video(clip, tmp_path / "a.zarr", overwrite=True, overlay=film)
+    assert files(tmp_path) == before
+
+
+def test_a_volume_without_frames_is_not_rendered(clip, tmp_path):
+    def press(progress):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        segment_video(clip, tmp_path / "a.zarr", progress=press)
+    assert open_volume(tmp_path / "a.zarr").frame_count == 0
+    with pytest.raises(SinkError, match=r"a\.zarr: holds no frames yet; --resume"):
+        render_volume(tmp_path / "a.zarr", tmp_path / "a.mp4")
 
 
 @pytest.mark.parametrize("with_video", [False, True])

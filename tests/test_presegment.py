@@ -81,3 +81,15 @@ def test_nothing_to_do_is_an_error(presegment, tmp_path, capsys):
     assert presegment.main([str(tmp_path / "empty"), str(tmp_path / "out")]) == 2
     assert presegment.main([str(tmp_path), str(tmp_path), "--set", "a.b=1"]) == 2
     assert all(line.startswith("error: ") for line in capsys.readouterr().err.splitlines())
+
+
+def test_a_name_too_long_for_a_volume_costs_that_file_alone(presegment, videos, tmp_path, capsys):
+    (videos / "broken.mp4").unlink()
+    (videos / "folder.mp4").mkdir()
+    long = f"{'long' * 62}.mkv"
+    write_clip(videos / long, moving_frames(3))
+    (tmp_path / "out" / "a.mkv.zarr").mkdir(parents=True)  # left empty by whoever
+    assert presegment.main([str(videos), str(tmp_path / "out")]) == 1
+    out = capsys.readouterr().out
+    assert statuses(out) == {"a.mkv": "done", "deep/b.mkv": "done", long: "failed"}
+    assert "name too long" in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
@@ -133,3 +134,20 @@ def test_a_film_replaces_nothing_unasked(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(SinkError, match="cannot be written"):
         film(tmp_path / "file" / "a.mp4", frames, times)
+
+
+def test_a_film_that_cannot_be_finished_leaves_nothing_behind(scene, tmp_path):
+    path = tmp_path / "a.mp4"
+    film = Film(path, (16, 10), rate=Fraction(25), time_base=Fraction(1, 25))
+    film.add(scene[0], Fraction(0))
+    path.mkdir()  # so that it cannot get its name
+    with pytest.raises(SinkError, match=r"a\.mp4: cannot be written"):
+        film.close()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.mp4"]
+
+
+def test_a_film_may_have_a_colon_in_its_name(scene, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Film(Path("12:30.mp4"), (16, 10), rate=Fraction(25), time_base=Fraction(1, 25)) as film:
+        film.add(scene[0], Fraction(0))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["12:30.mp4"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import http.server
 import os
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -483,3 +485,78 @@ def test_frames_do_not_pile_up_in_memory(tmp_path):
     finally:
         gc.enable()
     assert left < 5
+
+
+def test_names_with_a_colon_are_files(clip, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.link(clip, "12:30:00.mkv")
+    assert len(read("12:30:00.mkv")[0]) == 40
+    write_images(tmp_path / "at", moving_frames(3), "12:{:02d}.png")
+    monkeypatch.chdir("at")
+    for spec in (".", "*.png"):
+        frames, opened = read(spec)
+        assert (len(frames), opened.ended) == (3, "complete")
+
+
+def test_folders_with_other_pictures_of_the_same_names_and_lengths_differ(tmp_path):
+    for name, frames in (("a", moving_frames(3)), ("b", moving_frames(3, seed=5))):
+        (tmp_path / name).mkdir()
+        for n, rgb in enumerate(frames):
+            (tmp_path / name / f"{n}.ppm").write_bytes(b"P6 64 48 255\n" + rgb.tobytes())
+    prints = []
+    for name in "aba":
+        with open_source(tmp_path / name) as opened:
+            prints.append(opened.fingerprint)
+    assert prints[0] == prints[2] != prints[1]
+
+
+def test_sizes_that_change_all_the_time_are_two_warnings(tmp_path):
+    shapes = [(48, 64), (24, 32)] * 5
+    for n, shape in enumerate(shapes):
+        write_images(tmp_path / "all", moving_frames(1, *shape), f"{n:02d}-{{}}.png")
+    frames, opened = read(tmp_path / "all")
+    assert {frame.rgb.shape for frame in frames} == {(48, 64, 3)}
+    assert len(opened.warnings) == 2
+    assert "its size changed 9 times" in opened.warnings[1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        ("", {}, "no input is named"),
+        ("x" * 300, {}, "cannot be opened .*name too long"),
+        ("demo", {"duration": float("nan")}, "duration must be > 0"),
+        ("demo", {"duration": float("inf")}, "duration must be > 0"),
+        ("demo", {"start": float("nan")}, "start must be >= 0"),
+        ("demo", {"every": 2.5}, "whole number"),
+        ("demo", {"size": (100_000, 100_000)}, "at most 67108864 pixels"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(spec, options, message):
+    with pytest.raises(SourceError, match=message):
+        open_source(spec, **options)
+
+
+def test_a_folder_named_demo_does_not_stand_for_the_demo(tmp_path, monkeypatch):
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with open_source("demo") as opened:
+        assert opened.spec == "demo"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are a POSIX matter")
+def test_ctrl_c_reaches_who_waits_for_a_silent_pipe():
+    code = "from aaams_stream.source import open_source; print('waiting', flush=True)\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{code}open_source('-')"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.5)  # until it reads
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) != 0
+        assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]

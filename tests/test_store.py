@@ -248,6 +248,7 @@ def test_a_resumed_volume_equals_an_uninterrupted_one(whole, tmp_path, committed
     fill(writer, committed)
     fill(writer, committed + 12, commit=False)
     (path / "labels" / "zarr.123.partial").write_bytes(b"half")
+    writer.release()
     writer, state = store.resume(path, header, VERSION)
     assert writer.frames == committed
     fill(writer, 29, state=state)
@@ -298,6 +299,7 @@ def test_an_existing_volume_is_replaced_only_on_demand(tmp_path):
     with pytest.raises(SinkError, match=r"incomplete, 8 frames.*--resume.*--overwrite"):
         store.create(path, HEADER, VERSION)
     assert open_volume(path).frame_count == 8
+    writer.release()
     store.create(path, HEADER, VERSION, overwrite=True)
     assert open_volume(path).frame_count == 0
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.zarr"]
@@ -391,3 +393,75 @@ def test_a_disk_that_fills_up_leaves_what_was_committed(tmp_path):
     fill(writer, 32, state=state)
     writer.finish("complete")
     assert open_volume(path).frame_count == 32
+
+
+def test_one_process_writes_a_volume_at_a_time(tmp_path):
+    path = tmp_path / "a.zarr"
+    writer = store.create(path, HEADER, VERSION)
+    fill(writer, 8)
+    before = files(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
+        "from test_store import HEADER, VERSION, SinkError, store\n"
+        "for begin in (store.resume, lambda *of: store.create(*of, overwrite=True)):\n"
+        "    try:\n"
+        "        begin(Path(sys.argv[1]), HEADER, VERSION)\n"
+        "        print('taken')\n"
+        "    except SinkError as error:\n"
+        "        print(error)\n"
+    )
+    command = [sys.executable, "-c", code, str(path), str(Path(__file__).parent)]
+
+    def others():
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    refused = f"{path}: is being written by another process; wait for it, or choose another name"
+    assert others() == [refused, refused]
+    assert files(tmp_path) == before
+    fill(writer, 9, commit=False)
+    writer.finish("complete")
+    assert others() == ["taken", "taken"]
+
+
+def test_a_link_to_a_volume_stays_one(tmp_path):
+    (tmp_path / "big").mkdir()
+    place, link = tmp_path / "big" / "a.zarr", tmp_path / "a.zarr"
+    store.create(place, HEADER, VERSION).release()
+    link.symlink_to(place)
+    for _ in range(2):
+        writer = store.create(link, HEADER, VERSION, overwrite=True)
+        fill(writer, 3, commit=False)
+        writer.finish("complete")
+        assert link.is_symlink()
+        assert open_volume(link).frame_count == open_volume(place).frame_count == 3
+    assert sorted(entry.name for entry in tmp_path.rglob("*a.zarr*")) == ["a.zarr", "a.zarr"]
+
+
+def test_resuming_what_lost_a_part_says_so(tmp_path):
+    path = tmp_path / "a.zarr"
+    writer = store.create(path, HEADER, VERSION)
+    fill(writer, 8)
+    writer.release()
+    shutil.rmtree(path / "time")
+    with pytest.raises(SinkError, match=r"part of the volume is missing.*--overwrite begins anew"):
+        store.resume(path, HEADER, VERSION)
+
+
+@pytest.mark.parametrize("name", [Path("/"), Path("x" * 300)])
+def test_a_name_that_cannot_be_one_is_refused(name):
+    with pytest.raises(SinkError, match=r"not a name for a volume|name too long"):
+        store.create(name, HEADER, VERSION)
+
+
+def test_frames_are_chosen_by_a_mask_over_time(whole):
+    volume = open_volume(whole[0])
+    late = volume.times > 0.5
+    np.testing.assert_array_equal(volume.ids[late], volume.ids[:][late])
+    np.testing.assert_array_equal(volume.ids[[5, 2], 3:9], volume.ids[:][[5, 2], 3:9])
+    assert volume.ids[[]].shape == (0, 48, 64)
+    with pytest.raises(IndexError, match="a mask over time needs 29 entries"):
+        volume.ids[late[:-1]]
+    with pytest.raises(TypeError):
+        volume.ids[1.7]

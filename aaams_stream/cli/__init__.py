@@ -24,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     141, what a shell reports of a program that SIGPIPE ended, when nobody reads the output on.
     """
+    if sys.stderr is None:  # the caller closed it; print would turn to standard output
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  for as long as the program runs
     try:
         try:
             return _run(argv)
@@ -32,14 +34,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 141
+    except OSError as error:  # a disk that is full, say
+        _discard_output()
+        print(f"error: the output cannot be written ({error.strerror})", file=sys.stderr)
+        return 2
 
 
 def _run(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     try:
         code: int = args.run(args)
-    except AaamsError as error:  # anything else is a bug and keeps its traceback
+    except AaamsError as error:  # most others are bugs and keep their traceback
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        print(f"error: there is not enough memory ({error}); try smaller frames", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -59,7 +68,7 @@ def _discard_output() -> None:
         try:
             if stream is not None:
                 stream.flush()
-        except BrokenPipeError:
+        except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

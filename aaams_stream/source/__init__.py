@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import math
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Protocol, Self
 
 from aaams_stream import demo
@@ -30,6 +34,8 @@ _OPEN_TIMEOUT, _READ_TIMEOUT = 10.0, 20.0  # seconds an address may stay silent
 _LINEAR = 10  # seconds up to which decoding is as good as seeking
 _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a stretch
 _SAMPLE = 1 << 20  # bytes at either end of a file that tell it from others
+_SAMPLED_IMAGES, _IMAGE_SAMPLE = 64, 1 << 12  # images of a folder that are looked into, and bytes
+_MOST_PIXELS = 1 << 26  # a frame may be scaled to: 8K has half as many
 
 
 class Strip(Protocol):
@@ -60,8 +66,9 @@ class Source:
     """An opened input: a context manager, and an iterator of `Frame`s that runs once.
 
     All frames have the size of the first: a later one of another size is scaled to it, with a
-    warning. `ended` tells how the iteration came to its end: "complete"; "damaged: …", when
-    something did not decode (every frame that did was handed out); "interrupted" until then.
+    warning at the first. `ended` tells how the iteration came to its end: "complete";
+    "damaged: …", when something did not decode (every frame that did was handed out);
+    "interrupted" until then.
     """
 
     def __init__(
@@ -98,6 +105,7 @@ class Source:
             raise SourceError(f"{strip.name}: {self._nothing()}")
         self._first: Picture = first
         self._natural = first.size
+        self._size_changes = 0
         self.width, self.height = size or first.size
         self.frame_estimate = self._estimate()
         self._skip = 0
@@ -184,6 +192,8 @@ class Source:
         return None if count is None or count <= 0 else -(-count // self._every)
 
     def _note_end(self, count: int) -> None:
+        if self._size_changes > 1:
+            self.warnings.append(f"{self.description}: its size changed {self._size_changes} times")
         damage = self._strip.damage
         self.ended = f"damaged: {damage}" if damage else COMPLETE
         if damage:
@@ -193,11 +203,13 @@ class Source:
             )
 
     def _note_size_change(self, index: int, size: tuple[int, int]) -> None:
-        self.warnings.append(
-            f"{self.description}: frame {index} is {size[0]}x{size[1]} and not "
-            f"{self._natural[0]}x{self._natural[1]}; it is scaled to {self.width}x{self.height}"
-        )
-        self._natural = size  # one warning per change
+        if not self._size_changes:  # one word is enough, however often it happens
+            self.warnings.append(
+                f"{self.description}: frame {index} is {size[0]}x{size[1]} and not "
+                f"{self._natural[0]}x{self._natural[1]}; it is scaled to {self.width}x{self.height}"
+            )
+        self._size_changes += 1
+        self._natural = size
 
 
 def open_source(
@@ -215,26 +227,79 @@ def open_source(
     start, duration: the wanted stretch in seconds, from the first frame on.
     every: keep each n-th frame. size: scale to (width, height).
     """
-    if start is not None and start < 0:
+    if start is not None and not (start >= 0 and math.isfinite(start)):
         raise SourceError(f"start must be >= 0 seconds, got {start}")
-    if duration is not None and duration <= 0:
+    if duration is not None and not (duration > 0 and math.isfinite(duration)):
         raise SourceError(f"duration must be > 0 seconds, got {duration}")
-    if every < 1:
-        raise SourceError(f"every must be >= 1, got {every}")
-    if size is not None and min(size) < 1:
-        raise SourceError(f"size must be at least 1x1, got {size[0]}x{size[1]}")
-    strip, fingerprint, live = _open_strip(str(spec))
-    local = isinstance(strip, Folder) or Path(spec).expanduser().exists()
-    return Source(
-        strip,
-        start=None if start is None else Fraction(start).limit_denominator(10**9),
-        duration=None if duration is None else Fraction(duration).limit_denominator(10**9),
-        every=every,
-        size=size,
-        spec=os.path.abspath(Path(spec).expanduser()) if local else str(spec),
-        fingerprint=fingerprint,
-        live=live,
-    )
+    if every < 1 or every != int(every):
+        raise SourceError(f"every must be a whole number >= 1, got {every}")
+    if size is not None and not (min(size) >= 1 and size[0] * size[1] <= _MOST_PIXELS):
+        raise SourceError(
+            f"size must be at least 1x1 and have at most {_MOST_PIXELS} pixels, got "
+            f"{size[0]}x{size[1]}"
+        )
+    name = str(spec)
+    if not name:
+        raise SourceError("no input is named; expected a file, a folder, camera:N, - or demo")
+    with _heeding_ctrl_c():
+        try:
+            strip, fingerprint, live = _open_strip(name)
+        except SourceError:
+            raise
+        except OSError as error:
+            raise SourceError(f"{name}: cannot be opened ({error.strerror or error})") from error
+        return Source(
+            strip,
+            start=None if start is None else Fraction(start).limit_denominator(10**9),
+            duration=None if duration is None else Fraction(duration).limit_denominator(10**9),
+            every=int(every),
+            size=size,
+            spec=os.path.abspath(Path(name).expanduser()) if _is_path(name) else name,
+            fingerprint=fingerprint,
+            live=live,
+        )
+
+
+def local_file(spec: str | Path) -> Path | None:
+    """Return the file or folder that `spec` names, if it does name one on this machine."""
+    return Path(spec).expanduser() if _is_path(str(spec)) else None
+
+
+def _is_path(spec: str) -> bool:
+    return spec not in {"demo", "-"} and not spec.startswith("camera:") and not _is_address(spec)
+
+
+def _is_address(spec: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", spec) is not None
+
+
+@contextmanager
+def _heeding_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the latest at the end, if Ctrl-C was pressed.
+
+    It may come while FFmpeg waits for input, in a callback that swallows it.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        usual(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except SourceError:
+        if not pressed:
+            raise
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _open_strip(spec: str) -> tuple[Strip, str | None, bool]:
@@ -245,7 +310,7 @@ def _open_strip(spec: str) -> tuple[Strip, str | None, bool]:
         return _open_stdin(), None, True
     if spec.startswith("camera:"):
         return _open_camera(spec), None, True
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", spec):
+    if _is_address(spec):
         reel = Reel(spec, spec, timeout=(_OPEN_TIMEOUT, _READ_TIMEOUT))
         endless = reel.duration is None
         return reel, None if endless else f"{spec} {reel.duration}", endless
@@ -260,7 +325,8 @@ def _open_strip(spec: str) -> tuple[Strip, str | None, bool]:
             fingerprint = _sampled(path) if path.is_file() else None
         except PermissionError as error:
             raise SourceError(f"{spec}: may not be read ({error.strerror})") from error
-        return Reel(str(path), spec), fingerprint, fingerprint is None
+        # absolute, or FFmpeg would take what stands before a colon in its name for a protocol
+        return Reel(os.path.abspath(path), spec), fingerprint, fingerprint is None
     if glob.has_magic(spec):
         images = images_among(map(Path, glob.glob(str(path), recursive=True)), spec)
         return Folder(images, spec), _listing(images), False
@@ -297,20 +363,27 @@ def _open_camera(spec: str) -> Reel:
 
 def _sampled(path: Path) -> str:
     """Fingerprint a file by its length and its two ends, however it is named."""
-    length = path.stat().st_size
-    digest = hashlib.sha256(str(length).encode())
-    with path.open("rb") as file:
-        digest.update(file.read(_SAMPLE))
-        file.seek(max(0, length - _SAMPLE))
-        digest.update(file.read(_SAMPLE))
+    digest = hashlib.sha256(str(path.stat().st_size).encode())
+    digest.update(_ends_of(path, _SAMPLE))
     return f"sha256:{digest.hexdigest()}"
 
 
 def _listing(paths: list[Path]) -> str:
+    """Fingerprint images by their names, their lengths and the ends of some of them."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode(errors="surrogateescape"))
+    for path in paths[:: -(-len(paths) // _SAMPLED_IMAGES)]:
+        digest.update(_ends_of(path, _IMAGE_SAMPLE))
     return f"sha256:{digest.hexdigest()}"
+
+
+def _ends_of(path: Path, sample: int) -> bytes:
+    """Return the first and the last `sample` bytes of a file."""
+    with path.open("rb") as file:
+        head = file.read(sample)
+        file.seek(max(0, path.stat().st_size - sample))
+        return head + file.read(sample)
 
 
 class _Demo:

@@ -32,12 +32,18 @@ class Pipe:
         self.stopped = False
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes, or nothing at the end or after a stop."""
-        while not self.stopped:
-            if sys.platform == "win32":  # where only sockets can be waited for
-                return os.read(self._fd, size)
-            if select.select([self._fd], [], [], _POLL)[0]:
-                return os.read(self._fd, size)
+        """Return up to `size` bytes, or nothing at the end, after a stop or at Ctrl-C.
+
+        FFmpeg calls this and would swallow the KeyboardInterrupt; `open_source` raises it again.
+        """
+        try:
+            while not self.stopped:
+                if sys.platform == "win32":  # where only sockets can be waited for
+                    return os.read(self._fd, size)
+                if select.select([self._fd], [], [], _POLL)[0]:
+                    return os.read(self._fd, size)
+        except KeyboardInterrupt:
+            self.stopped = True
         return b""
 
 
@@ -89,6 +95,10 @@ class Reel:
             raise SourceError(
                 f"{self.name}: not a video, or of a kind FFmpeg does not know; check it with a "
                 "player"
+            ) from error
+        except av.error.ExitError as error:
+            raise SourceError(
+                f"{self.name}: no answer within {self._open_arguments['timeout'][0]:.0f} s"
             ) from error
         except (av.error.FFmpegError, OSError) as error:
             raise SourceError(f"{self.name}: cannot be opened ({_reason(error)})") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -88,7 +89,7 @@ class Folder:
 
 def _read(path: Path) -> Picture | None:
     try:
-        reel = Reel(str(path), path.name)
+        reel = Reel(os.path.abspath(path), path.name)  # a colon in a relative name misleads FFmpeg
     except SourceError:
         return None
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,17 @@ class Frames:
                 return self[(slice(steps.start, steps.stop, steps.step), *rest)][::-1]
             return np.asarray(self._array[(slice(start, max(start, stop), step), *rest)])
         if np.ndim(first) > 0:
-            return np.stack([self[(int(t), *rest)] for t in np.asarray(first)])
-        frame = self._frame(int(first))
+            chosen = np.asarray(first)
+            if chosen.dtype == bool:
+                if chosen.shape != self.shape[:1]:
+                    raise IndexError(
+                        f"a mask over time needs {len(self)} entries, got shape {chosen.shape}"
+                    )
+                chosen = np.flatnonzero(chosen)
+            if chosen.size == 0:
+                return self[(slice(0, 0), *rest)]
+            return np.stack([self[(t, *rest)] for t in chosen])
+        frame = self._frame(operator.index(first))
         return frame[tuple(rest)] if rest else frame
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -235,7 +245,7 @@ class Volume:
 
 def open_volume(store: str | Path) -> Volume:
     """Open the volume at `store` for reading; a SinkError if there is none we can read."""
-    path = Path(store)
+    path = Path(store).expanduser()
     root = open_root(path)
     try:
         return Volume(path, root)
@@ -245,7 +255,11 @@ def open_volume(store: str | Path) -> Volume:
 
 def open_root(path: Path) -> zarr.Group:
     """Open the group of a volume, read only, after a look at what it says of itself."""
-    if not path.exists():
+    try:
+        found = path.exists()
+    except OSError as error:
+        raise SinkError(f"{path}: cannot be read ({error.strerror})") from error
+    if not found:
         raise SinkError(f"{path}: no such volume")
     try:
         root = zarr.open_group(str(path), mode="r", zarr_format=3)
@@ -276,10 +290,11 @@ def is_volume(path: Path) -> bool:
 
 
 def describe(path: Path) -> str:
-    """Say in a few words what state a volume is in."""
+    """Say in a few words what state a volume is in, and what can be done with it."""
     try:
         volume = open_volume(path)
     except SinkError:
-        return "of another schema version"
+        return "(of another schema version); --overwrite replaces it"
     state = "complete" if volume.complete else "incomplete"
-    return f"{state}, {volume.frame_count} frames"
+    remedies = "--resume continues it, --overwrite replaces it"
+    return f"({state}, {volume.frame_count} frames); {remedies}"

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import shutil
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,11 @@ from aaams_stream.store.layout import (
 from aaams_stream.store.tracks import trace
 from aaams_stream.store.volume import describe, is_volume, open_root
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _INTERRUPTED = "interrupted"
 _PIECE = 1 << 20  # bytes of a state written at a time: on its way to disk each is copied four times
 
@@ -44,9 +51,10 @@ class VolumeWriter:
     Memory: one chunk of frames and one of every column, however long the video is.
     """
 
-    def __init__(self, path: Path, root: zarr.Group) -> None:
+    def __init__(self, path: Path, root: zarr.Group, claim: Claim | None = None) -> None:
         self.path = path
         self._root = root
+        self._claim = claim
         self._record: dict[str, Any] = dict(root.attrs[KEY])  # type: ignore[arg-type]
         header = Header.from_record(self._record)
         self.frames: int = self._record["frames_committed"]
@@ -94,6 +102,12 @@ class VolumeWriter:
             self._write_tracks()
             self._note(frames_committed=self.frames, complete=True, ended=ended)
             tidy(self._root)
+        self.release()
+
+    def release(self) -> None:
+        """Let others write to the volume; nothing is written here any more."""
+        if self._claim is not None:
+            self._claim.release()
 
     def _flush(self) -> None:
         self._ids.flush()
@@ -125,22 +139,28 @@ class VolumeWriter:
 def create(path: Path, header: Header, version: str, *, overwrite: bool = False) -> VolumeWriter:
     """Begin a volume at `path`; with `overwrite`, one that is there is replaced.
 
-    Only a volume of ours is ever replaced. The new one appears under its name whole, so that a
-    crash leaves either the old state or one that can be resumed.
+    Only a volume of ours is ever replaced, and none that is being written. The new one appears
+    under its name whole, so that a crash leaves either the old state or one that can be resumed.
     """
-    taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
-    if taken and not is_volume(path):
-        raise SinkError(f"{path}: exists and is not a volume of ours; choose another name")
-    if taken and not overwrite:
-        raise SinkError(
-            f"{path}: exists ({describe(path)}); --resume continues it, --overwrite replaces it"
-        )
-    fresh, old = (path.with_name(f".{path.name}.{word}") for word in ("new", "old"))
     with sink_errors(path):
+        path = path.resolve()  # a link stays one: what it points at is replaced
+        if not path.name:
+            raise SinkError(f"{path}: not a name for a volume; expected one like clip.zarr")
+        taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
+        if taken and not is_volume(path):
+            raise SinkError(f"{path}: exists and is not a volume of ours; choose another name")
+        if taken and not overwrite:
+            raise SinkError(f"{path}: exists {describe(path)}")
+        fresh, old = (path.with_name(f".{path.name}.{word}") for word in ("new", "old"))
+        for folder in (fresh, old, path):
+            if folder.is_dir():
+                Claim(folder, path).release()
         for leftover in (fresh, old):
             if leftover.exists():
                 shutil.rmtree(leftover)
         path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.mkdir()
+        claim = Claim(fresh, path)
         record = {
             "schema": SCHEMA,
             "version": version,
@@ -156,7 +176,7 @@ def create(path: Path, header: Header, version: str, *, overwrite: bool = False)
         fresh.rename(path)
         if taken:
             shutil.rmtree(old)
-        return VolumeWriter(path, zarr.open_group(str(path), mode="r+"))
+        return VolumeWriter(path, zarr.open_group(str(path), mode="r+"), claim)
 
 
 def resume(
@@ -177,20 +197,60 @@ def resume(
         raise SinkError(f"{path}: {header.spec} cannot be read a second time, so not resumed")
     _require_same(path, Header.from_record(record), header)
     with sink_errors(path):
+        claim = Claim(path, path)
         root = zarr.open_group(str(path), mode="r+")
         for partial in path.rglob("*.partial"):  # what a killed process was writing
             partial.unlink()
-        writer = VolumeWriter(path, root)
+        try:
+            writer = VolumeWriter(path, root, claim)
+            state = None if writer.complete else _load_state(root, writer.frames)
+        except KeyError as error:
+            claim.release()
+            raise SinkError(
+                f"{path}: a part of the volume is missing ({error.args[0]}); --overwrite begins "
+                "anew"
+            ) from error
         if writer.complete:
             tidy(root)
-            return writer, None
-        return writer, _load_state(root, writer.frames)
+        return writer, state
 
 
 def tidy(root: zarr.Group) -> None:
     """Remove what only an incomplete volume needs."""
     if "resume" in root:
         del root["resume"]
+
+
+class Claim:
+    """The right to write to a volume, held by one process at a time.
+
+    A lock on the folder itself: it goes with the folder when that is renamed, leaves no file
+    behind, and ends with the process, however that ends. Where folders cannot be locked, as on
+    Windows, everybody has the right.
+    """
+
+    def __init__(self, folder: Path, volume: Path) -> None:
+        self._handle: int | None = None
+        if fcntl is None:
+            return
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise SinkError(
+                    f"{volume}: is being written by another process; wait for it, or choose "
+                    "another name"
+                ) from None
+            return  # a file system without locks
+        self._handle = handle
+        self._end = weakref.finalize(self, os.close, handle)
+
+    def release(self) -> None:
+        """Give the right back; a second time does nothing."""
+        if self._handle is not None:
+            self._end()
 
 
 @contextmanager
