@@ -527,6 +527,7 @@ def test_sizes_that_change_all_the_time_are_two_warnings(tmp_path):
         ("x" * 300, {}, "cannot be opened .*name too long"),
         ("demo", {"duration": float("nan")}, "duration must be > 0"),
         ("demo", {"duration": float("inf")}, "duration must be > 0"),
+        ("demo", {"duration": Fraction(10**400)}, "duration must be > 0"),
         ("demo", {"start": float("nan")}, "start must be >= 0"),
         ("demo", {"every": 2.5}, "whole number"),
         ("demo", {"size": (100_000, 100_000)}, "at most 67108864 pixels"),

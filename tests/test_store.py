@@ -449,7 +449,7 @@ def test_resuming_what_lost_a_part_says_so(tmp_path):
         store.resume(path, HEADER, VERSION)
 
 
-@pytest.mark.parametrize("name", [Path("/"), Path("x" * 300)])
+@pytest.mark.parametrize("name", [Path(), Path("/"), Path("x" * 300)])
 def test_a_name_that_cannot_be_one_is_refused(name):
     with pytest.raises(SinkError, match=r"not a name for a volume|name too long"):
         store.create(name, HEADER, VERSION)

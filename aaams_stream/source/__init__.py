@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import math
 import os
 import re
 import signal
@@ -35,6 +34,7 @@ _LINEAR = 10  # seconds up to which decoding is as good as seeking
 _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a stretch
 _SAMPLE = 1 << 20  # bytes at either end of a file that tell it from others
 _SAMPLED_IMAGES, _IMAGE_SAMPLE = 64, 1 << 12  # images of a folder that are looked into, and bytes
+_LONGEST = 10**9  # seconds that can be meant: thirty years
 _MOST_PIXELS = 1 << 26  # a frame may be scaled to: 8K has half as many
 
 
@@ -227,9 +227,9 @@ def open_source(
     start, duration: the wanted stretch in seconds, from the first frame on.
     every: keep each n-th frame. size: scale to (width, height).
     """
-    if start is not None and not (start >= 0 and math.isfinite(start)):
+    if start is not None and not 0 <= start <= _LONGEST:
         raise SourceError(f"start must be >= 0 seconds, got {start}")
-    if duration is not None and not (duration > 0 and math.isfinite(duration)):
+    if duration is not None and not 0 < duration <= _LONGEST:
         raise SourceError(f"duration must be > 0 seconds, got {duration}")
     if every < 1 or every != int(every):
         raise SourceError(f"every must be a whole number >= 1, got {every}")

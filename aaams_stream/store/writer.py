@@ -142,10 +142,10 @@ def create(path: Path, header: Header, version: str, *, overwrite: bool = False)
     Only a volume of ours is ever replaced, and none that is being written. The new one appears
     under its name whole, so that a crash leaves either the old state or one that can be resumed.
     """
+    if not path.name:
+        raise SinkError(f"{path}: not a name for a volume; expected one like clip.zarr")
     with sink_errors(path):
         path = path.resolve()  # a link stays one: what it points at is replaced
-        if not path.name:
-            raise SinkError(f"{path}: not a name for a volume; expected one like clip.zarr")
         taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
         if taken and not is_volume(path):
             raise SinkError(f"{path}: exists and is not a volume of ours; choose another name")
