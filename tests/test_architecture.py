@@ -19,7 +19,7 @@ PACKAGE = ROOT / "aaams_stream"
 # Third-party libraries and the rooms that know them. The standard library and numpy are open to
 # all; a library that is not listed belongs nowhere.
 OWNERS = {
-    "numba": {"kernels"},
+    "numba": {"kernels", "compiling"},
     "cv2": {"features", "pictures", "render", "preview"},
     "av": {"source", "render"},
     "zarr": {"store"},
@@ -29,7 +29,8 @@ OWNERS = {
 
 # What a room may know of ours, beyond errors, model, params and kernels.
 FRIENDS = {
-    "image": {"climb", "features", "hierarchy"},
+    "image": {"climb", "compiling", "features", "hierarchy"},
+    "compiling": {"demo", "segmenter"},  # in the processes it starts, which run a stream
     "hierarchy": {"climb"},
     "preview": {"live", "pictures", "render"},
     "source": {"demo"},
@@ -42,8 +43,8 @@ FRIENDS = {
     "export": {"pooling"},
     "following": {"features", "pooling"},
     "segmenter": {
-        *("climb", "describe", "enlarge", "features", "hierarchy", "identity", "image", "motion"),
-        *("parting", "seeking", "state"),
+        *("climb", "compiling", "describe", "enlarge", "features", "hierarchy", "identity"),
+        *("image", "motion", "parting", "seeking", "state"),
     },
 }
 

@@ -143,10 +143,10 @@ def test_without_a_python_to_start_kernels_are_compiled_as_they_are_called(monke
     compiling.compile_ahead.__wrapped__()
 
 
-def test_shares_compile_what_a_stream_calls_and_nothing_else(compiled):
+def test_shares_compile_what_a_stream_calls(compiled):
     calls = compiling.signatures()
     assert len(calls) >= 40  # of the 46 that Python calls
     for _, kernel, signature in calls:
-        assert kernel.signatures == [signature], kernel.py_func.__name__
+        assert signature in kernel.signatures, kernel.py_func.__name__
     for module, kernel, _ in calls:  # and they are kernels again
         assert getattr(module, kernel.py_func.__name__) is kernel
