@@ -84,10 +84,8 @@ def presegment(video: Path, store: Path, name: str, params: Params) -> Outcome:
         if (store / "zarr.json").exists() and (volume := open_volume(store)).complete:
             return Outcome(name, "skipped", volume.frame_count, 0.0, "already complete")
         summary = segment_video(video, store, params, resume=True)
-    except AaamsError as error:
-        return Outcome(name, "failed", 0, time.monotonic() - begun, str(error))
-    except Exception as error:  # the others must not pay for it
-        note = f"{type(error).__name__}: {error}"
+    except Exception as error:  # whatever it is, the others must not pay for it
+        note = str(error) if isinstance(error, AaamsError) else f"{type(error).__name__}: {error}"
         return Outcome(name, "failed", 0, time.monotonic() - begun, note)
     status = "resumed" if summary.resumed_from else "done"
     note = "" if summary.ended == "complete" else summary.ended

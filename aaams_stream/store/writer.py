@@ -51,7 +51,7 @@ class VolumeWriter:
     Memory: one chunk of frames and one of every column, however long the video is.
     """
 
-    def __init__(self, path: Path, root: zarr.Group, claim: Claim | None = None) -> None:
+    def __init__(self, path: Path, root: zarr.Group, claim: Claim) -> None:
         self.path = path
         self._root = root
         self._claim = claim
@@ -106,8 +106,7 @@ class VolumeWriter:
 
     def release(self) -> None:
         """Let others write to the volume; nothing is written here any more."""
-        if self._claim is not None:
-            self._claim.release()
+        self._claim.release()
 
     def _flush(self) -> None:
         self._ids.flush()
@@ -230,7 +229,7 @@ class Claim:
     """
 
     def __init__(self, folder: Path, volume: Path) -> None:
-        self._handle: int | None = None
+        self._lock: weakref.finalize[..., Any] | None = None
         if fcntl is None:
             return
         handle = os.open(folder, os.O_RDONLY)
@@ -244,13 +243,12 @@ class Claim:
                     "another name"
                 ) from None
             return  # a file system without locks
-        self._handle = handle
-        self._end = weakref.finalize(self, os.close, handle)
+        self._lock = weakref.finalize(self, os.close, handle)
 
     def release(self) -> None:
         """Give the right back; a second time does nothing."""
-        if self._handle is not None:
-            self._end()
+        if self._lock is not None:
+            self._lock()
 
 
 @contextmanager
