@@ -6,16 +6,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aaams_stream.core.image import ImageSegmentation, segment_image
+    from aaams_stream.core.pool import pool
+    from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
-    from aaams_stream.following import Followed, begin_following, follow, keep_following, mask_at
-    from aaams_stream.image import ImageSegmentation, segment_image
     from aaams_stream.model import FrameSegmentation
     from aaams_stream.params import Params
-    from aaams_stream.pipeline import replay, segment_video, stream
     from aaams_stream.points import AAAMS
-    from aaams_stream.pooling import pool
-    from aaams_stream.segmenter import Segmenter
+    from aaams_stream.run.pipeline import replay, segment_video, stream
     from aaams_stream.store import Volume, open_volume
+    from aaams_stream.supervoxels.tracker import (
+        Followed,
+        begin_following,
+        follow,
+        keep_following,
+        mask_at,
+    )
 
 __version__ = "0.1.0"
 
@@ -24,24 +30,24 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
-    "Followed": "following",
+    "Followed": "supervoxels.tracker",
     "FrameSegmentation": "model",
-    "ImageSegmentation": "image",
+    "ImageSegmentation": "core.image",
     "Params": "params",
-    "Segmenter": "segmenter",
+    "Segmenter": "core.segmenter",
     "SinkError": "errors",
     "SourceError": "errors",
     "Volume": "store",
-    "begin_following": "following",
-    "follow": "following",
-    "keep_following": "following",
-    "mask_at": "following",
+    "begin_following": "supervoxels.tracker",
+    "follow": "supervoxels.tracker",
+    "keep_following": "supervoxels.tracker",
+    "mask_at": "supervoxels.tracker",
     "open_volume": "store",
-    "pool": "pooling",
-    "replay": "pipeline",
-    "segment_image": "image",
-    "segment_video": "pipeline",
-    "stream": "pipeline",
+    "pool": "core.pool",
+    "replay": "run.pipeline",
+    "segment_image": "core.image",
+    "segment_video": "run.pipeline",
+    "stream": "run.pipeline",
 }
 
 __all__ = [

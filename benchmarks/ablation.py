@@ -16,7 +16,7 @@ from aaams_stream.params import Params
 
 def _still(*graph: Any) -> Any:
     """Connect regions as if nothing moved."""
-    from aaams_stream.hierarchy import connect_regions
+    from aaams_stream.core.region_graph import connect_regions
 
     return connect_regions(*graph[:4])
 
@@ -58,7 +58,7 @@ def ablations(params: Params) -> list[Method]:
 
 def _runner(params: Params, without: Ingredient) -> Any:
     def run(frames: Frames) -> Iterator[Labels]:
-        from aaams_stream.segmenter import Segmenter
+        from aaams_stream.core.segmenter import Segmenter
 
         with _changed(without.attributes):
             segmenter = Segmenter(params.updated(without.settings))

@@ -81,10 +81,10 @@ def passing(frames: int) -> Iterator[NDArray[np.uint8]]:
 
 def time_tables(volume: Any, frames: int) -> None:
     """Print the share of the segmenter's CPU that goes into the tables."""
-    import aaams_stream.segmenter
-    from aaams_stream import features
+    import aaams_stream.core.segmenter
+    from aaams_stream.core import features
 
-    stepping: Any = aaams_stream.segmenter
+    stepping: Any = aaams_stream.core.segmenter
     real = stepping.describe
     spent: list[float] = []
 

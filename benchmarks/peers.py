@@ -47,7 +47,7 @@ def ours(params: Params, segments: int | None) -> Method:
     """Return our segmenter."""
 
     def run(frames: Frames) -> Iterator[Labels]:
-        from aaams_stream.segmenter import Segmenter
+        from aaams_stream.core.segmenter import Segmenter
 
         segmenter = Segmenter(params, segments=segments)
         for frame in frames:
@@ -63,7 +63,7 @@ def at_hand(params: Params, segments: int, *, offline: bool = False) -> list[Met
     cv2.setNumThreads(1)
 
     def cold(frame: Picture) -> Labels:
-        from aaams_stream.segmenter import Segmenter
+        from aaams_stream.core.segmenter import Segmenter
 
         return Segmenter(params, segments=segments).step(frame).ids
 
@@ -186,7 +186,7 @@ class Matcher:
 
     def step(self, frame: Picture, labels: Labels) -> NDArray[np.int64]:
         """Return the ids (h, w) of the next frame's labels, which are small numbers from 0."""
-        from aaams_stream.features import brightness, flow_back
+        from aaams_stream.core.features import brightness, flow_back
 
         bright, labels = brightness(frame), labels.astype(np.int64)
         names = np.zeros(int(labels.max()) + 1, dtype=np.int64)
@@ -261,7 +261,7 @@ class _Grid:
     def step(self, frame: Picture) -> NDArray[np.int64]:
         import cv2
 
-        from aaams_stream.features import brightness, flow_back
+        from aaams_stream.core.features import brightness, flow_back
 
         bright = brightness(frame)
         scaled = frame.astype(np.float32) / np.float32(255)

@@ -36,10 +36,10 @@ from numpy.typing import NDArray
 
 from aaams_stream.errors import AaamsError
 from aaams_stream.live import LiveLoop
+from aaams_stream.live.commands import Desk
+from aaams_stream.live.server import PreviewServer
 from aaams_stream.model import Frame
 from aaams_stream.params import Params
-from aaams_stream.preview.desk import Desk
-from aaams_stream.preview.server import PreviewServer
 from aaams_stream.source import open_source
 
 CELL, BITS = 8, 24  # the stamp: a row of black and white squares, milliseconds modulo 2**24

@@ -169,13 +169,13 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     """Step through the clip on one thread; the peers take turns on the same frames."""
     import cv2
 
-    import aaams_stream.segmenter
-    from aaams_stream.climb import stopwatch as on_the_wall
-    from aaams_stream.image import segment_image
+    import aaams_stream.core.segmenter
+    from aaams_stream.core.image import segment_image
+    from aaams_stream.core.mean_shift import stopwatch as on_the_wall
     from aaams_stream.source import open_source
 
     cv2.setNumThreads(1)
-    stepping: Any = aaams_stream.segmenter
+    stepping: Any = aaams_stream.core.segmenter
     cpu: dict[str, float] = {}
 
     def stopwatch(seconds: dict[str, float]) -> Callable[[str], None]:
@@ -234,7 +234,7 @@ def _wanted(size: str) -> tuple[int, int] | None:
 
 def _warm_up(params: Params, rgb: Picture) -> None:
     """Compile, or load what was compiled, so that no frame is charged for it."""
-    from aaams_stream.segmenter import Segmenter
+    from aaams_stream.core.segmenter import Segmenter
 
     segmenter = Segmenter(params)
     for shift in range(3):
@@ -274,7 +274,7 @@ def peers(width: int, height: int) -> dict[str, Peer]:
 
 def _pipeline(clip: Path, size: str, frames: int, params: Params) -> Pipeline:
     """Segment the beginning of the clip into a volume, as `aaams-stream segment` does."""
-    from aaams_stream.pipeline import segment_video
+    from aaams_stream.run.pipeline import segment_video
     from aaams_stream.source import open_source
 
     with open_source(clip, size=_wanted(size)) as source:

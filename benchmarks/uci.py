@@ -33,8 +33,8 @@ import report
 from numpy.typing import NDArray
 
 from aaams_stream import metrics
+from aaams_stream.draw.plots import plot_history, plot_modes
 from aaams_stream.errors import AaamsError, SourceError
-from aaams_stream.plot import plot_history, plot_modes
 from aaams_stream.points import AAAMS
 
 Floats = NDArray[np.float64]

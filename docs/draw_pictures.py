@@ -17,15 +17,15 @@ from shutil import which
 import cv2
 import numpy as np
 
-from aaams_stream import AAAMS, Params, Segmenter, pictures, segment_image
-from aaams_stream.demo import demo_frame
+from aaams_stream import AAAMS, Params, Segmenter, files, segment_image
+from aaams_stream.draw.plots import plot_modes
+from aaams_stream.draw.video import mean_colours, paint
 from aaams_stream.live import LiveLoop
-from aaams_stream.plot import plot_modes
-from aaams_stream.preview.desk import Desk
-from aaams_stream.preview.server import PreviewServer
-from aaams_stream.render import mean_colours, paint
-from aaams_stream.scene import draw_scene
+from aaams_stream.live.commands import Desk
+from aaams_stream.live.server import PreviewServer
 from aaams_stream.source import Source, open_source
+from aaams_stream.source.demo import demo_frame
+from aaams_stream.source.scene import draw_scene
 
 FOLDER = Path(__file__).resolve().parent
 GAP = 8  # white pixels between panels
@@ -55,7 +55,7 @@ def draw_segmentation() -> None:
     panels = [rgb]
     fine = result.tree.cut(level=0.2)
     for labels in (fine, result.labels):
-        panels.append(pictures.draw_boundaries(mean_colours(rgb, labels), labels))
+        panels.append(files.draw_boundaries(mean_colours(rgb, labels), labels))
     gap = np.full((rgb.shape[0], GAP, 3), 255, np.uint8)
     row = np.concatenate([panels[0], gap, panels[1], gap, panels[2]], axis=1)
     path = FOLDER / "segmentation.png"

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import aaams_stream as aaams
+from aaams_stream.draw.video import Film
+from aaams_stream.files import encode_mask, read_image
 from aaams_stream.metrics import contour_accuracy, region_similarity
 from aaams_stream.model import FrameSegmentation
-from aaams_stream.pictures import encode_mask, read_image
-from aaams_stream.render import Film
 
 TICK = Fraction(1, 90000)  # of the overlay's clock, in seconds
 PAINT = np.array([255, 60, 40])

@@ -19,8 +19,8 @@ import numpy as np
 
 from aaams_stream import AaamsError, Params
 from aaams_stream.live import LiveLoop
-from aaams_stream.preview.desk import Desk
-from aaams_stream.preview.server import PreviewServer
+from aaams_stream.live.commands import Desk
+from aaams_stream.live.server import PreviewServer
 from aaams_stream.source import open_source
 
 

@@ -109,7 +109,7 @@ def read_truth(path: Path) -> NDArray[np.uint32]:
     """Return the labels (h, w) in a PNG: grey levels, or colours as 0xRRGGBB."""
     import numpy as np
 
-    from aaams_stream.pictures import read_image
+    from aaams_stream.files import read_image
 
     image = read_image(path)
     if image.ndim == 2:
@@ -159,7 +159,7 @@ def score_volume(
 
 def pictures_of(volume: Volume) -> Generator[Any]:
     """Yield the frames of a volume, its own or from the source it was made from."""
-    from aaams_stream import pipeline
+    from aaams_stream.run import pipeline
 
     if volume.video is None and (volume.source == "-" or volume.source.startswith("camera:")):
         raise SourceError(f"{volume.source}: cannot be read again, and no video is stored")

@@ -90,11 +90,11 @@ def warm_kernels() -> None:
 
     import numpy as np
 
-    from aaams_stream.demo import demo_frame
-    from aaams_stream.following import follow
+    from aaams_stream.core.pool import pool
+    from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.kernels import rle
-    from aaams_stream.pooling import pool
-    from aaams_stream.segmenter import Segmenter
+    from aaams_stream.source.demo import demo_frame
+    from aaams_stream.supervoxels.tracker import follow
 
     labels, boxes = np.zeros((1, 1), np.int32), np.array([[0, 0, 1, 1]], np.int32)
     rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), np.zeros(2, np.int64))

@@ -13,7 +13,7 @@ from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aaams_stream.image import ImageSegmentation
+    from aaams_stream.core.image import ImageSegmentation
 
 DEMO = "demo"
 SUBJECTS = ("image", "video", "evaluate", "export")  # the rooms that have kernels
@@ -73,29 +73,30 @@ def run_image(args: argparse.Namespace) -> int:
     params = options.read_settings(args)
     if args.segments is not None and args.segments < 1:
         raise ConfigError(f"--segments must be >= 1, got {args.segments}")
-    from aaams_stream import features, pictures
+    from aaams_stream import files
+    from aaams_stream.core import features
 
     outputs = _check_outputs(args)
     if args.input == DEMO:
-        from aaams_stream.scene import draw_scene
+        from aaams_stream.source.scene import draw_scene
 
         image: Any = draw_scene()
     else:
-        image = pictures.read_image(args.input)
+        image = files.read_image(args.input)
     options.say_if_cold(args.quiet)
-    from aaams_stream.image import segment_image
+    from aaams_stream.core.image import segment_image
 
     start = time.perf_counter()
     result = segment_image(image, params, segments=args.segments)
     seconds = time.perf_counter() - start
     rgb = features.as_rgb(image)
-    files = {outputs["labels"]: pictures.encode_labels(outputs["labels"], result.labels)}
+    written = {outputs["labels"]: files.encode_labels(outputs["labels"], result.labels)}
     if "overlay" in outputs:
-        drawn = pictures.draw_boundaries(rgb, result.labels)
-        files[outputs["overlay"]] = pictures.encode_image(outputs["overlay"], drawn)
+        drawn = files.draw_boundaries(rgb, result.labels)
+        written[outputs["overlay"]] = files.encode_image(outputs["overlay"], drawn)
     if "plot" in outputs:
-        files |= _draw_plots(rgb, result, outputs["plot"], outputs["history"])
-    pictures.write_files(files)
+        written |= _draw_plots(rgb, result, outputs["plot"], outputs["history"])
+    files.write_files(written)
     if args.json:
         report = {"labels": result.count, "iterations": result.n_iter, "seconds": round(seconds, 3)}
         print(json.dumps(report))
@@ -121,9 +122,9 @@ def warm_kernels() -> None:
     import numpy as np
 
     from aaams_stream import metrics
-    from aaams_stream.image import segment_image
+    from aaams_stream.core.image import segment_image
     from aaams_stream.points import AAAMS
-    from aaams_stream.scene import draw_scene
+    from aaams_stream.source.scene import draw_scene
 
     labels = segment_image(draw_scene(24, 36)).labels
     metrics.score_image(labels, labels)
@@ -134,13 +135,13 @@ def warm_kernels() -> None:
 
 def _check_outputs(args: argparse.Namespace) -> dict[str, Path]:
     """Return where to write labels, overlay, plot and history, as far as they are wanted."""
-    from aaams_stream import pictures
+    from aaams_stream import files
 
-    outputs = {"labels": pictures.check_output(args.output, pictures.LABEL_SUFFIXES)}
+    outputs = {"labels": files.check_output(args.output, files.LABEL_SUFFIXES)}
     if args.overlay is not None:
-        outputs["overlay"] = pictures.check_output(args.overlay, pictures.PICTURE_SUFFIXES)
+        outputs["overlay"] = files.check_output(args.overlay, files.PICTURE_SUFFIXES)
     if args.plot is not None:
-        plot = pictures.check_output(args.plot, (".png", ".svg", ".pdf"))
+        plot = files.check_output(args.plot, (".png", ".svg", ".pdf"))
         outputs["plot"] = plot
         outputs["history"] = plot.with_name(f"{plot.stem}-history{plot.suffix}")
     taken = {} if args.input == DEMO else {Path(args.input).resolve(): "the input"}
@@ -159,7 +160,8 @@ def _draw_plots(
 
     import numpy as np
 
-    from aaams_stream import features, plot
+    from aaams_stream.core import features
+    from aaams_stream.draw import plots
 
     h, w = result.labels.shape
     colours = features.lab_planes(rgb)[:, :, :w].reshape(3, h * w).T
@@ -172,7 +174,7 @@ def _draw_plots(
     }
     with tempfile.TemporaryDirectory() as folder:
         drafts = {path: Path(folder) / path.name for path in (modes_path, history_path)}
-        plot.plot_modes(
+        plots.plot_modes(
             colours,
             result.labels.ravel(),
             result.modes[:, :3],
@@ -182,5 +184,5 @@ def _draw_plots(
             axis_names=("L*", "a*", "b*"),
             title=f"{result.count} segments: modes and 1-sigma bandwidths in L*a*b*",
         )
-        plot.plot_history(columns, drafts[history_path])
+        plots.plot_history(columns, drafts[history_path])
         return {path: draft.read_bytes() for path, draft in drafts.items()}

@@ -47,7 +47,7 @@ def say_if_cold(quiet: bool) -> None:
     """Tell a first-time user why the first run takes long."""
     if quiet:
         return
-    from aaams_stream.compiling import stream_is_compiled
+    from aaams_stream.jit import stream_is_compiled
 
     if not stream_is_compiled():
         print("compiling kernels, once, about a minute …", file=sys.stderr, flush=True)

@@ -20,7 +20,7 @@ from aaams_stream.params import Params
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveLoop
-    from aaams_stream.preview.desk import Desk
+    from aaams_stream.live.commands import Desk
 
 CONFIG = "realtime"
 LOOPBACK = "127.0.0.1"
@@ -96,17 +96,17 @@ def run_preview(args: argparse.Namespace) -> int:
     if args.segments is not None:
         params = params.updated({"stream": {"segments": args.segments}})
     if args.window:
-        from aaams_stream.preview.window import check_display
+        from aaams_stream.live.window import check_display
 
         check_display()
     loop = open_loop(args, params)
-    from aaams_stream.preview.desk import Desk
+    from aaams_stream.live.commands import Desk
 
     desk = Desk(loop, Path(args.folder), with_video=args.with_video)
     with _sigterm_as_ctrl_c(), loop:
         options.say_if_cold(args.quiet)
         if args.window:
-            from aaams_stream.preview.window import KEYS, run_window
+            from aaams_stream.live.window import KEYS, run_window
 
             if not args.quiet:
                 print(KEYS, file=sys.stderr)
@@ -161,7 +161,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _serve(args: argparse.Namespace, loop: LiveLoop, desk: Desk) -> None:
-    from aaams_stream.preview.server import PreviewServer, is_loopback
+    from aaams_stream.live.server import PreviewServer, is_loopback
 
     token = args.token or ("" if is_loopback(args.host) else secrets.token_hex(16))
     with PreviewServer(loop, desk, host=args.host, port=args.port, token=token) as server:

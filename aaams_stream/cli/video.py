@@ -13,7 +13,7 @@ from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aaams_stream.pipeline import Progress, Summary
+    from aaams_stream.run.pipeline import Progress, Summary
     from aaams_stream.store import Volume
 
 VIEWS = ("boundaries", "colours", "ids")
@@ -97,7 +97,7 @@ def run_segment(args: argparse.Namespace) -> int:
             raise ConfigError(f"--segments must be >= 1, got {args.segments}")
         params = params.updated({"stream": {"segments": args.segments}})
     options.say_if_cold(args.quiet)
-    from aaams_stream.pipeline import Interrupted, segment_video
+    from aaams_stream.run.pipeline import Interrupted, segment_video
 
     meter = Meter(args.quiet)
     code = 0
@@ -153,7 +153,7 @@ def run_info(args: argparse.Namespace) -> int:
 
 def run_render(args: argparse.Namespace) -> int:
     """Draw a volume as a film."""
-    from aaams_stream.pipeline import render_volume
+    from aaams_stream.run.pipeline import render_volume
 
     meter = Meter(args.quiet)
     begun = time.monotonic()
@@ -180,11 +180,11 @@ def warm_kernels() -> None:
     """Compile what a stream and the readers of a volume need, by running them."""
     import numpy as np
 
-    from aaams_stream.demo import demo_frame
-    from aaams_stream.kernels import tables
+    from aaams_stream.core.pool import pool
+    from aaams_stream.core.segmenter import Segmenter
+    from aaams_stream.kernels import measure
     from aaams_stream.params import Params
-    from aaams_stream.pooling import pool
-    from aaams_stream.segmenter import Segmenter
+    from aaams_stream.source.demo import demo_frame
 
     segmenter = Segmenter(Params().updated({"stream": {"scale": 0.8}}))
     for index in range(3):
@@ -192,7 +192,7 @@ def warm_kernels() -> None:
         ids = segmenter.step(rgb).ids
         pool(ids, rgb)
         rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
-        tables.find_runs(ids, np.unique(ids), rows, lengths)
+        measure.find_runs(ids, np.unique(ids), rows, lengths)
 
 
 def gather(volume: Volume) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aaams_stream.errors import ConfigError, SinkError
-from aaams_stream.export import masks, recording, tables
+from aaams_stream.export import masks, rerun, tables
 from aaams_stream.export.selection import Chosen, Selection
 
 _OURS = re.compile(r"(\d{5,}\.png|ids\.csv|(segments|adjacency|events|tracks)\.(csv|parquet))")
@@ -57,7 +57,7 @@ FORMATS = {
     "davis-png": Format(masks.write_davis, None),
     "png16": Format(masks.write_png16, None),
     "mot": Format(_write_mot, ".txt"),
-    "rrd": Format(recording.write_rrd, ".rrd"),
+    "rrd": Format(rerun.write_rrd, ".rrd"),
 }
 
 

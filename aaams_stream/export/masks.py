@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.core.pool import rows_of
 from aaams_stream.errors import SinkError
 from aaams_stream.export.selection import Chosen
 from aaams_stream.kernels import rle
-from aaams_stream.pooling import rows_of
 
 Step = Callable[[], None]  # called after each frame
 MOST_INDEXED, MOST_16_BIT = 2**8 - 1, 2**16 - 1

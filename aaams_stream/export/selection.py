@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.core.pool import rows_of
 from aaams_stream.errors import ConfigError
-from aaams_stream.pooling import rows_of
 
 
 @dataclass(frozen=True, slots=True)

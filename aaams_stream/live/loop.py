@@ -18,15 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from aaams_stream.enlarge import working_shape
+from aaams_stream.core.segmenter import Segmenter
+from aaams_stream.core.upsample import working_shape
 from aaams_stream.errors import AaamsError
-from aaams_stream.live.governor import LADDER, Governor, ladder_for
-from aaams_stream.live.memory import Memory
+from aaams_stream.live.history import Memory
+from aaams_stream.live.quality import LADDER, Governor, ladder_for
 from aaams_stream.live.recorder import Recorder
 from aaams_stream.model import Frame, FrameSegmentation
 from aaams_stream.params import Params
-from aaams_stream.segmenter import Segmenter
-from aaams_stream.threads import Newest
+from aaams_stream.run.threads import Newest
 
 _POLL = 0.1  # seconds between looks at the stop sign
 _PATIENCE = 2.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
@@ -350,7 +350,7 @@ class LiveLoop:
 
     def _warm_up(self) -> None:
         """Load or compile the kernels before the first frame is taken."""
-        from aaams_stream.demo import demo_frame
+        from aaams_stream.source.demo import demo_frame
 
         trial = Segmenter(self._params)
         for index in range(3):

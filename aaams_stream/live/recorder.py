@@ -11,7 +11,7 @@ import numpy as np
 
 from aaams_stream import __version__
 from aaams_stream.model import EVENT_DTYPE, EventKind, Frame, FrameSegmentation
-from aaams_stream.threads import Behind
+from aaams_stream.run.threads import Behind
 
 _BEHIND = 16  # frames waiting to be written, before the stream waits for the disk
 _ENDED = "stopped"

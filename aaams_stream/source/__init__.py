@@ -20,12 +20,12 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Protocol, Self
 
-from aaams_stream import demo
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Frame
-from aaams_stream.source.decode import Pipe, Reel
+from aaams_stream.source import demo
 from aaams_stream.source.folder import Folder, images_among
 from aaams_stream.source.pixels import Converter, Picture
+from aaams_stream.source.reader import Pipe, Reel
 
 COMPLETE, INTERRUPTED = "complete", "interrupted"
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from aaams_stream.errors import SourceError
-from aaams_stream.source.decode import DEFAULT_RATE, Reel
 from aaams_stream.source.pixels import Picture
+from aaams_stream.source.reader import DEFAULT_RATE, Reel
 
 SUFFIXES = frozenset(
     [

@@ -13,8 +13,8 @@ import zarr
 from numpy.typing import NDArray
 from zarr.errors import ContainsArrayError, GroupNotFoundError
 
+from aaams_stream.core.pool import pool
 from aaams_stream.errors import SinkError
-from aaams_stream.lineage import lineage
 from aaams_stream.model import (
     ADJACENCY_DTYPE,
     EVENT_DTYPE,
@@ -24,8 +24,8 @@ from aaams_stream.model import (
     Lineage,
 )
 from aaams_stream.params import Params
-from aaams_stream.pooling import pool
 from aaams_stream.store.layout import CHUNK_FRAMES, KEY, ROWS, SCHEMA, Header, read_rows
+from aaams_stream.store.lineage import lineage
 from aaams_stream.store.tracks import EVENT_ROW_DTYPE, trace
 
 NEIGHBOUR_DTYPE = np.dtype([("id", np.uint32), *ADJACENCY_DTYPE.descr[2:]])

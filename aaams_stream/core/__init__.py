@@ -1,0 +1,1 @@
+"""The method: arrays in, arrays out. Knows no file, no codec, no thread and no process."""

@@ -1,0 +1,40 @@
+"""Features of segments from features of pixels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.kernels import measure
+
+
+def pool(
+    ids: NDArray[np.uint32], features: Any, names: NDArray[np.uint32] | None = None
+) -> NDArray[np.float32]:
+    """Return the mean of any per-pixel array over each segment: (k,) or (k, c) float32.
+
+    ids (h, w); features (h, w) or (h, w, c) of any number type; names: the ids that are there, in
+    order, where they are known. Rows are in order of id, as in the segment table: a network's
+    features become those of supervoxels.
+    """
+    values = np.asarray(features)
+    if values.shape[:2] != ids.shape or values.ndim not in (2, 3):
+        raise ValueError(
+            f"features must have shape {ids.shape} or {(*ids.shape, 'c')}, got {values.shape}; "
+            "scale them to the frame first"
+        )
+    if names is None:
+        names = np.unique(ids)
+    flat = np.ascontiguousarray(values.reshape(ids.size, -1), dtype=np.float32)
+    means = np.empty((len(names), flat.shape[1]), np.float32)
+    measure.mean_rows(rows_of(ids, names).reshape(-1), flat, means)
+    return means[:, 0] if values.ndim == 2 else means
+
+
+def rows_of(ids: NDArray[np.uint32], names: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """Return for each pixel (h, w) the row of its id in `names`, which are in order."""
+    rows = np.empty(ids.shape, np.int32)
+    measure.find_rows(np.ascontiguousarray(ids), np.ascontiguousarray(names), rows)
+    return rows

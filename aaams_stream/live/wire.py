@@ -1,0 +1,86 @@
+"""One frame and its segments as bytes, encoded once for everyone who looks on.
+
+All numbers are little-endian; k segments, m runs:
+
+    ids        uint32 (k,)
+    colours    uint8 (k, 4)     mean colour as RGBA
+    centroids  float32 (k, 2)   x, y
+    rows       uint32 (m,)      the segment of each run of pixels, in raster order
+    lengths    uint16 (m,)      of the runs, none beyond the end of a line; an even number of them
+    jpeg       the rest         the frame
+
+The page paints from these whatever its viewer wants to see.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.kernels import measure
+from aaams_stream.live import LiveFrame
+
+_JPEG_QUALITY = 85
+_BAND = 1 << 16  # pixels that OpenCV converts on one thread
+
+
+class Encoder:
+    """Encodes each frame once, on the thread that asks first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._number = 0
+        self._encoded: tuple[dict[str, int], bytes] = ({}, b"")
+
+    def encode(self, shown: LiveFrame) -> tuple[dict[str, int], bytes]:
+        """Return the numbers a reader needs to take the bytes apart, and the bytes."""
+        with self._lock:
+            if shown.number > self._number:
+                self._encoded = encode_frame(shown)
+                self._number = shown.number
+            return self._encoded
+
+
+def encode_frame(shown: LiveFrame) -> tuple[dict[str, int], bytes]:
+    """Return the sizes of a frame's parts, and the parts one after the other."""
+    ids, segments = shown.segmentation.ids, shown.segmentation.segments
+    h, w = ids.shape
+    names = np.ascontiguousarray(segments["id"])
+    rows, lengths = np.empty(h * w + 1, np.uint32), np.empty(h * w + 1, np.uint16)
+    runs = measure.find_runs(ids, names, rows, lengths)
+    if runs % 2:  # a run of no pixels keeps what follows aligned
+        rows[runs] = lengths[runs] = 0
+        runs += 1
+    quality = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
+    parts = [
+        names.astype("<u4").tobytes(),
+        _rgba(segments["colour"]).tobytes(),
+        segments["centroid"].astype("<f4").tobytes(),
+        rows[:runs].astype("<u4").tobytes(),
+        lengths[:runs].astype("<u2").tobytes(),
+        cv2.imencode(".jpg", _bgr(shown.frame.rgb), quality)[1].tobytes(),
+    ]
+    sizes = {"width": w, "height": h, "segments": len(segments), "runs": runs}
+    return sizes, b"".join(parts)
+
+
+def _bgr(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the picture in OpenCV's order."""
+    bgr = np.empty_like(rgb)
+    # in bands, for the whole of which OpenCV would wake a pool of threads
+    lines = max(_BAND // rgb.shape[1], 1)
+    for y in range(0, len(rgb), lines):
+        cv2.cvtColor(rgb[y : y + lines], cv2.COLOR_RGB2BGR, dst=bgr[y : y + lines])
+    return bgr
+
+
+def _rgba(lab: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return colours (k, 4) of L*a*b* (k, 3)."""
+    colours = np.full((len(lab), 4), 255, np.uint8)
+    if len(lab):
+        rgb = cv2.cvtColor(np.ascontiguousarray(lab[None], np.float32), cv2.COLOR_LAB2RGB)
+        colours[:, :3] = np.rint(255 * np.clip(rgb[0], 0, 1))
+    return colours

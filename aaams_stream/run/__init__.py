@@ -1,0 +1,1 @@
+"""A source to a volume, on threads."""

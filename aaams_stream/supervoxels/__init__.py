@@ -1,0 +1,1 @@
+"""What is built on the tables of frames: following objects."""

@@ -1,0 +1,165 @@
+"""Picture and label files: read upright, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import cv2
+import numpy as np
+import pytest
+
+from aaams_stream import files
+from aaams_stream.errors import ConfigError, SinkError, SourceError
+
+RGB = np.random.default_rng(0).integers(0, 256, (12, 17, 3), np.uint8)
+
+
+def save(path, pixels):
+    """Write RGB, RGBA or grey pixels in the format of the suffix."""
+    order = {3: cv2.COLOR_RGB2BGR, 4: cv2.COLOR_RGBA2BGRA}
+    if pixels.ndim == 3:
+        pixels = cv2.cvtColor(pixels, order[pixels.shape[2]])
+    assert cv2.imwrite(str(path), pixels)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "bmp"])
+def test_colours_come_back_in_rgb_order(tmp_path, suffix):
+    path = save(tmp_path / f"a.{suffix}", RGB)
+    np.testing.assert_array_equal(files.read_image(path), RGB)
+    np.testing.assert_array_equal(files.read_image(str(path)), RGB)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("shape", [(12, 17), (12, 17, 3), (12, 17, 4), (1, 1), (1, 40, 3)])
+def test_depth_grey_and_alpha_are_kept(tmp_path, dtype, shape):
+    pixels = np.random.default_rng(1).integers(0, np.iinfo(dtype).max, shape).astype(dtype)
+    found = files.read_image(save(tmp_path / "a.png", pixels))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, pixels)
+
+
+def with_orientation(jpeg: bytes, orientation: int) -> bytes:
+    """Return the JPEG with an EXIF segment that says how to turn it."""
+    entry = struct.pack(">HHIHH", 0x0112, 3, 1, orientation, 0)
+    exif = b"Exif\0\0MM\0*" + struct.pack(">IH", 8, 1) + entry + struct.pack(">I", 0)
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + jpeg[2:]
+
+
+@pytest.mark.parametrize(("orientation", "turns"), [(1, 0), (3, 2), (6, -1), (8, 1)])
+def test_a_photograph_comes_out_upright(tmp_path, orientation, turns):
+    rgb = np.full((16, 32, 3), 40, np.uint8)
+    rgb[:8, :8] = (250, 240, 230)
+    jpeg = cv2.imencode(".jpg", rgb)[1].tobytes()
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(with_orientation(jpeg, orientation))
+    found = files.read_image(path)
+    expected = np.rot90(rgb, turns)
+    assert found.shape == expected.shape
+    assert np.abs(found.astype(int) - expected).mean() < 10
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp", "webp"])
+def test_a_truncated_image_is_refused_and_codecs_keep_quiet(tmp_path, suffix, capfd):
+    rough = np.random.default_rng(2).integers(0, 256, (64, 64, 3), np.uint8)
+    path = save(tmp_path / f"a.{suffix}", rough)
+    data = path.read_bytes()
+    for share in (0.3, 0.6, 0.9):
+        path.write_bytes(data[: int(len(data) * share)])
+        with pytest.raises(SourceError, match=r"a\.\w+: (the image is truncated|cannot decode)"):
+            files.read_image(path)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_is_no_image_file_is_refused_by_name(tmp_path):
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "text.png").write_text("hello", encoding="utf-8")
+    (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42")
+    save(tmp_path / "float.tiff", np.zeros((4, 4), np.float32))
+    for name, message in [
+        ("empty.png", "the file is empty"),
+        ("text.png", "cannot decode the image"),
+        ("clip.mp4", "is a video, expected one image"),
+        ("float.tiff", "expected 8 or 16 bits per channel, got float32"),
+        ("missing.png", "no such file"),
+        (".", "is a folder, expected one image file"),
+    ]:
+        with pytest.raises(SourceError, match=message) as raised:
+            files.read_image(tmp_path / name)
+        assert str(raised.value).startswith(str(tmp_path / name))
+
+
+def test_labels_come_back_from_both_formats(tmp_path):
+    labels = np.arange(300, dtype=np.uint32).reshape(15, 20) * 200
+    for name, dtype in (("a.png", np.uint16), ("a.npy", np.uint32)):
+        path = tmp_path / name
+        files.write_files({path: files.encode_labels(path, labels)})
+        found = np.load(path) if name.endswith("npy") else files.read_image(path)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, labels)
+
+
+def test_more_labels_than_sixteen_bits_hold_name_the_other_format(tmp_path):
+    labels = np.arange(65_537, dtype=np.uint32).reshape(1, -1)
+    with pytest.raises(SinkError, match=r"holds 65536 labels, got 65537; write a\.npy instead"):
+        files.encode_labels(tmp_path / "a.png", labels)
+    assert files.encode_labels(tmp_path / "a.png", labels[:, :-1])
+    assert files.encode_labels(tmp_path / "a.npy", labels)
+
+
+def test_boundaries_are_one_pixel_wide_and_the_rest_is_untouched():
+    labels = np.zeros((12, 17), np.uint32)
+    labels[:, 9:] = 1
+    drawn = files.draw_boundaries(RGB, labels)
+    changed = (drawn != RGB).any(axis=2)
+    assert changed[:, 9].all()
+    assert changed.sum() == 12
+    deep = files.draw_boundaries(RGB.astype(np.uint16) * 257, labels)
+    np.testing.assert_array_equal(deep, drawn)
+
+
+def test_an_output_that_cannot_be_is_refused_beforehand(tmp_path):
+    suffixes = (".png", ".npy")
+    assert files.check_output(tmp_path / "a.PNG", suffixes) == tmp_path / "a.PNG"
+    with pytest.raises(ConfigError, match=r"must end in \.png or \.npy, got \.jpg"):
+        files.check_output(tmp_path / "a.jpg", suffixes)
+    with pytest.raises(ConfigError, match="got no suffix"):
+        files.check_output(tmp_path / "a", suffixes)
+    deep = tmp_path / "to be" / "made" / "a.png"
+    assert files.check_output(deep, suffixes) == deep
+    assert not deep.parent.exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(SinkError, match=r"file/a\.png: .*file is not a folder"):
+        files.check_output(tmp_path / "file" / "a.png", suffixes)
+    (tmp_path / "b.png").mkdir()
+    with pytest.raises(SinkError, match="is a folder, expected the name of a file"):
+        files.check_output(tmp_path / "b.png", suffixes)
+
+
+def test_an_output_without_permission_is_refused_beforehand(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(SinkError, match="no permission to write there"):
+        files.check_output(tmp_path / "a.png", (".png",))
+
+
+def test_files_are_written_all_or_none(tmp_path):
+    kept = tmp_path / "kept.png"
+    kept.write_bytes(b"before")
+    with pytest.raises(SinkError, match=r"kept\.png/b\.png: cannot write \("):
+        files.write_files({kept: b"after", kept / "b.png": b"after"})
+    assert kept.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.png"]
+    files.write_files({kept: b"after"})
+    assert kept.read_bytes() == b"after"
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fail(self, data):
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(tmp_path), "write_bytes", fail)
+    with pytest.raises(SinkError, match=r"a\.png: cannot write \(No space left on device\)"):
+        files.write_files({tmp_path / "a.png": b"x"})
+    assert list(tmp_path.iterdir()) == []

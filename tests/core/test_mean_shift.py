@@ -1,0 +1,296 @@
+"""The climb on the pixel grid, kernel by kernel, against the paper's equations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import grids, reference
+
+from aaams_stream.core import features
+from aaams_stream.core.mean_shift import base_window
+from aaams_stream.kernels import mean_shift
+
+H, W = 21, 37  # W is no multiple of the lanes
+LANES = features.LANES
+CUTOFF = 2.0
+
+
+def quick_weight(dist_sq):
+    """Return the kernels' Gaussian in float64: what `decay` promises."""
+    s = np.minimum(np.asarray(dist_sq) / 64, 1.0)
+    return (1 - s + s**2 / 2) ** 32 - 2.0**-32
+
+
+@pytest.fixture
+def polynomial(monkeypatch):
+    """Let the reference weigh as the kernels do, so that only the sums are compared."""
+    monkeypatch.setattr(reference, "weight", quick_weight)
+
+
+def in_ellipse(points, centre, bandwidth):
+    """Pixels within 2σ in space."""
+    return reference.distances_sq(points, centre, bandwidth, grids.DOMAINS)[:, 1] <= CUTOFF**2
+
+
+def expected_step(points, centre, bandwidth, inside):
+    near = points[inside]
+    place, total = reference.partial_update(
+        near, np.ones(len(near)), centre, bandwidth, grids.DOMAINS, np.inf
+    )
+    return place - centre, total
+
+
+def own_step(planes, centre, bandwidth):
+    out = np.empty(5, np.float32)
+    place = np.asarray(centre, np.float32)
+    total = mean_shift.own_step(planes, place, grids.precision_row(bandwidth), out)
+    return out, total
+
+
+def first_shift(planes, width):
+    h = planes.shape[1]
+    bearing = np.empty((h * width, 5), np.float32)
+    density = np.empty((h, width), np.float32)
+    half_widths, weights = base_window(grids.SIGMA2_SPACE)
+    scale = np.float32(1 / (64 * grids.SIGMA2_COLOUR))
+    mean_shift.first_shift(planes, half_widths, weights, scale, bearing, density)
+    return bearing, density
+
+
+@given(st.floats(0.0, 2.7))
+def test_decay_is_within_one_percent_of_the_gaussian(distance):
+    weight = mean_shift.decay(np.float32(distance**2 / 64))
+    assert weight == pytest.approx(np.exp(-(distance**2) / 2), rel=0.01)
+
+
+def test_decay_falls_to_zero_and_stays_there():
+    weights = np.array([mean_shift.decay(np.float32(d * d / 64)) for d in np.linspace(0, 12, 200)])
+    assert np.all(np.diff(weights) <= 0)
+    assert weights[0] == 1
+    assert np.all(weights[np.linspace(0, 12, 200) >= 8] == 0)
+
+
+def test_the_first_shift_is_the_scalar_update_of_every_pixel():
+    field, points = grids.make_field(H, W)
+    bearing, density = first_shift(field.planes, W)
+    space = reference.distances_sq  # the window is the disc of 2σ in space, colour untruncated
+    for i in range(0, H * W, 7):
+        inside = space(points, points[i], grids.BASE, grids.DOMAINS)[:, 1] <= CUTOFF**2
+        shift, total = expected_step(points, points[i], grids.BASE, inside)
+        np.testing.assert_allclose(bearing[i], shift, atol=0.02)
+        assert density.ravel()[i] == pytest.approx(total, rel=0.01)
+
+
+@pytest.mark.parametrize("width", [1, 15, 16, 17, 33, 530])
+def test_the_first_shift_does_not_see_the_padding(width):
+    """530 is wider than one block of accumulators."""
+    planes = features.lab_planes(grids.blurred_noise(3, width))
+    padded = np.full((3, 3, planes.shape[2] + 5 * LANES), features.FAR)
+    padded[:, :, :width] = planes[:, :, :width]
+    for mine, theirs in zip(first_shift(planes, width), first_shift(padded, width), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+        assert np.isfinite(mine).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_step_under_the_own_bandwidth_is_the_partial_update(seed, polynomial):
+    field, points = grids.make_field(H, W)
+    rng = np.random.default_rng(seed)
+    bandwidth = grids.BASE if seed == 0 else grids.random_bandwidth(rng)
+    centre = points[rng.integers(H * W)] + rng.normal(size=5) * [1, 1, 1, 0.4, 0.4]
+    centre = centre.astype(np.float32).astype(np.float64)
+    step, total = own_step(field.planes, centre, bandwidth)
+    inside = in_ellipse(points, centre, bandwidth)
+    shift, expected = expected_step(points, centre, bandwidth, inside)
+    np.testing.assert_allclose(step, shift, atol=2e-3)
+    assert total == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("corner", [(0, 0), (W - 1, 0), (0, H - 1), (W - 1, H - 1)])
+def test_a_step_in_a_corner_sees_the_corner_only(corner, polynomial):
+    field, points = grids.make_field(H, W)
+    centre = points[corner[1] * W + corner[0]]
+    step, _ = own_step(field.planes, centre, grids.BASE)
+    inside = in_ellipse(points, centre, grids.BASE)
+    np.testing.assert_allclose(
+        step, expected_step(points, centre, grids.BASE, inside)[0], atol=2e-3
+    )
+
+
+def test_one_bandwidth_for_all_makes_the_full_update_the_partial_one():
+    field, points = grids.make_field(H, W)
+    bandwidth = grids.random_bandwidth(np.random.default_rng(3), 0.7)
+    row = grids.precision_row(bandwidth)
+    owner = np.arange(H * W, dtype=np.int32).reshape(H, W)
+    out = np.empty(5, np.float32)
+    centre = points[8 * W + 14].astype(np.float32)
+    mean_shift.full_step(field.planes, owner, np.tile(row, (H * W, 1)), centre, row, out)
+    inside = in_ellipse(points, centre.astype(np.float64), bandwidth)
+    shift, _ = expected_step(points, centre.astype(np.float64), bandwidth, inside)
+    np.testing.assert_allclose(out, shift, atol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_step_under_the_neighbours_bandwidths_is_the_full_update(seed, polynomial):
+    field, points = grids.make_field(H, W)
+    rng = np.random.default_rng(seed)
+    # Blocks of pixels share a cluster, as runs of one owner do in an image.
+    y, x = np.indices((H, W))
+    owner = ((y // 5) * W + (x // 4)).astype(np.int32)
+    clusters = np.unique(owner)
+    bandwidths = np.zeros((H * W, 5, 5))
+    precision = np.zeros((H * W, 10), np.float32)
+    for g in clusters:
+        bandwidths[g] = grids.random_bandwidth(rng, 0.6)
+        precision[g] = grids.precision_row(bandwidths[g])
+    u = rng.choice(clusters)
+    centre = points[rng.integers(H * W)].astype(np.float32)
+    out = np.empty(5, np.float32)
+    mean_shift.full_step(field.planes, owner, precision, centre, precision[u], out)
+    centre = centre.astype(np.float64)
+    inside = in_ellipse(points, centre, bandwidths[u])
+    place = reference.full_update(
+        points[inside],
+        np.ones(inside.sum()),
+        centre,
+        bandwidths[u],
+        owner.ravel()[inside],
+        bandwidths,
+        grids.DOMAINS,
+        np.inf,
+    )
+    np.testing.assert_allclose(out, place - centre, atol=5e-3)
+
+
+def test_a_cluster_without_weight_stays_put():
+    field, points = grids.make_field(H, W)
+    row = grids.precision_row(grids.BASE)
+    owner = np.zeros((H, W), np.int32)
+    out = np.ones(5, np.float32)
+    far = points[100].astype(np.float32) + np.float32([500, 0, 0, 0, 0])
+    mean_shift.full_step(field.planes, owner, row[None], far, row, out)
+    np.testing.assert_array_equal(out, 0)
+
+
+@pytest.mark.parametrize("distance", range(20, 60, 2))
+def test_a_cluster_with_hardly_any_weight_moves_by_a_finite_step(distance):
+    field, points = grids.make_field(H, W)
+    row = grids.precision_row(grids.BASE)
+    owner = np.zeros((H, W), np.int32)
+    centre = points[100].astype(np.float32) + np.float32([distance, 0, 0, 0, 0])
+    both = np.empty(5, np.float32), np.empty(5, np.float32)
+    mean_shift.full_step(field.planes, owner, row[None], centre, row, both[0])
+    mean_shift.own_step(field.planes, centre, row, both[1])
+    for step in both:
+        assert np.isfinite(step).all()
+        assert np.abs(step).max() < 200
+
+
+def test_density_is_that_of_the_nearest_pixel():
+    field, points = grids.make_field(H, W)
+    _, density = first_shift(field.planes, W)
+    rng = np.random.default_rng(0)
+    colour = np.float32(1e-9)  # space decides, so that the nearest of all is the nearest of 3x3
+    for _ in range(60):
+        place = points[rng.integers(H * W)] + rng.uniform(-0.7, 0.7, 5)
+        found = mean_shift.density_at(
+            field.planes, density, place.astype(np.float32), colour, grids.SCALES[1]
+        )
+        nearest = np.argmin(((points[:, 3:] - place[3:]) ** 2).sum(axis=1))
+        assert found == density.ravel()[nearest]
+
+
+def test_density_outside_the_image_is_that_of_its_border():
+    field, _ = grids.make_field(H, W)
+    _, density = first_shift(field.planes, W)
+    place = np.array([0, 0, 0, -3.0, H + 2.0], np.float32)
+    weights = np.float32(0), np.float32(1)
+    assert mean_shift.density_at(field.planes, density, place, *weights) == density[H - 1, 0]
+
+
+def test_clusters_begin_where_the_first_shift_took_their_pixel():
+    field, points = grids.make_field(H, W)
+    bearing, density = first_shift(field.planes, W)
+    density /= density.max()
+    mean_shift.seed_clusters(
+        field.planes, bearing, density, *grids.SCALES, field.location, field.rho
+    )
+    np.testing.assert_allclose(field.location, points + bearing, atol=1e-4)
+    for i in range(0, H * W, 31):
+        y, x = np.rint(field.location[i, [4, 3]]).astype(int)
+        around = density[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2]
+        assert field.rho[i] in around
+
+
+def moments_of(trajectory, densities):
+    """Return a row of trajectory moments from the trajectory itself."""
+    mean = densities @ trajectory / densities.sum()
+    centred = trajectory - mean
+    scatter = np.einsum("v,va,vb->ab", densities, centred, centred)
+    triangle = [*scatter[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]], *scatter[[3, 3, 4], [3, 4, 4]]]
+    return np.concatenate([[densities.sum()], mean, triangle]).astype(np.float32)
+
+
+def refreshed(moments, count, least=9):
+    precision = np.full((1, 10), -1, np.float32)
+    floors = np.float32(0.25 * grids.SIGMA2_COLOUR), np.float32(0.25 * grids.SIGMA2_SPACE)
+    mean_shift.refresh_bandwidths(
+        np.zeros(1, np.int32), moments[None], np.array([count], np.int32), least, *floors, precision
+    )
+    return precision[0]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.floats(0.01, 30))
+def test_a_bandwidth_is_the_density_weighted_variance_of_its_trajectory_plus_xi(
+    seed, length, spread
+):
+    rng = np.random.default_rng(seed)
+    trajectory = rng.normal(scale=spread, size=(length, 5)) + rng.uniform(0, 100, 5)
+    densities = rng.uniform(0.01, 1, length)
+    precision = refreshed(moments_of(trajectory, densities), 9)
+    expected = reference.trajectory_bandwidth(trajectory, densities, 0.25, grids.DOMAINS)
+    found = np.linalg.inv(grids.full_matrix(precision).astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=2e-2, atol=1e-2 * spread**2 + 1e-2)
+    assert np.linalg.eigvalsh(found[:3, :3]).min() > 0.99 * 0.25 * grids.SIGMA2_COLOUR
+    assert np.linalg.eigvalsh(found[3:, 3:]).min() > 0.99 * 0.25 * grids.SIGMA2_SPACE
+    assert precision[9] == pytest.approx(1 / np.sqrt(np.linalg.det(expected)), rel=2e-2)
+
+
+def test_a_cluster_of_too_few_pixels_keeps_its_bandwidth():
+    moments = moments_of(np.ones((1, 5)), np.ones(1))
+    assert (refreshed(moments, 8) == -1).all()
+    assert (refreshed(moments, 9) != -1).any()
+
+
+@pytest.mark.parametrize(
+    ("count", "neighbours_ripe", "kind"), [(8, True, 0), (9, False, 1), (9, True, 2)]
+)
+def test_the_update_is_scalar_partial_or_full_by_who_has_a_bandwidth(count, neighbours_ripe, kind):
+    field, points = grids.make_field(H, W)
+    _, field.density[:] = first_shift(field.planes, W)
+    u = 9 * W + 17
+    field.location[:] = points
+    field.precision[:] = grids.precision_row(grids.BASE)
+    field.count[:] = count
+    field.ripe[:] = 1
+    field.ripe[9, 19] = neighbours_ripe
+    kinds = np.empty(1, np.uint8)
+    mean_shift.shift_clusters(
+        np.array([u], np.int32),
+        field.planes,
+        field.owner,
+        field.ripe,
+        field.density,
+        *grids.SCALES,
+        field.precision,
+        9,
+        field.count,
+        field.location,
+        field.shift,
+        field.rho,
+        kinds,
+    )
+    assert kinds[0] == kind
+    np.testing.assert_allclose(field.location[u], points[u] + field.shift[u], atol=1e-4)

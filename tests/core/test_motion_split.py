@@ -1,0 +1,137 @@
+"""Segments that move two ways, against plain loops and on a drawn scene."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aaams_stream.core import segmenter as segmenting
+from aaams_stream.core.associate import Table
+from aaams_stream.core.motion_split import drop_strays
+from aaams_stream.kernels import motion_split
+
+NAME = -2
+
+
+def random_labels(seed, h, w, count=4):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(-2, count, (h, w)).astype(np.int32)
+    return labels, rng.normal(0, 3, (h, w, 2)).astype(np.float32)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 9), st.integers(1, 40), st.integers(1, 3))
+def test_flow_is_summed_over_the_pixels_seen(seed, h, w, stride):
+    labels, flow = random_labels(seed, h, w)
+    sums = np.empty((4, 6))
+    motion_split.measure_flow(labels, flow, stride, sums)
+    half = stride // 2
+    seen, back = labels[half::stride, half::stride], flow[half::stride, half::stride]
+    for k in range(4):
+        x, y = back[seen == k].astype(np.float64).T
+        wanted = [x.size, x.sum(), y.sum(), (x * x).sum(), (x * y).sum(), (y * y).sum()]
+        np.testing.assert_allclose(sums[k], wanted, atol=1e-9)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 4))
+def test_two_flows_are_found_as_two_means_are(seed, rounds):
+    labels, flow = random_labels(seed, 8, 30)
+    chosen = np.array([-1, 1, -1, 0], np.int32)
+    begin = np.random.default_rng(seed).normal(0, 3, (2, 4))
+    pairs, shares = begin.copy(), np.empty((2, 2))
+    rows = np.empty(np.isin(labels, (1, 3)).sum(), np.int32)
+    back = np.empty((rows.size, 2), np.float32)
+    motion_split.gather_flow(labels, flow, 1, chosen, rows, back)
+    motion_split.part_flow(rows, back, rounds, pairs, shares)
+    for row, label in ((0, 3), (1, 1)):
+        centres = begin[row].reshape(2, 2)
+        back = flow[labels == label].astype(np.float64)
+        for _ in range(rounds):
+            off = ((back[:, None] - centres) ** 2).sum(axis=2)
+            side = (off[:, 1] < off[:, 0]).astype(int)
+            centres = np.stack(
+                [back[side == s].mean(axis=0) if (side == s).any() else centres[s] for s in (0, 1)]
+            )
+        np.testing.assert_allclose(pairs[row].reshape(2, 2), centres, atol=1e-9)
+        assert shares[row].tolist() == [(side == 0).sum(), (side == 1).sum()]
+
+
+def table_of(motion, born=0):
+    """Return a table whose segments moved so of late; nothing else of it is read."""
+    count = len(motion)
+    nothing = np.zeros((count, 1))
+    rows = dict.fromkeys(Table.__dataclass_fields__, nothing)
+    rows |= {"ids": np.arange(1, count + 1), "born": np.full(count, born)}
+    return Table(**{**rows, "motion": np.array(motion, float)})  # type: ignore[arg-type]
+
+
+def two_ways(share, gap):
+    """Return one segment, and a flow back in time: its left part stands still, the rest moves."""
+    labels = np.zeros((24, 40), np.int32)
+    flow = np.zeros((24, 40, 2), np.float32)
+    flow[:, round(share * 40) :, 0] = -gap
+    return labels, flow
+
+
+@pytest.mark.parametrize(("motion", "dropped"), [((0, 0), "right"), ((5, 0), "left")])
+def test_what_moves_unlike_the_segment_did_is_dropped(motion, dropped):
+    labels, flow = two_ways(0.5, 5.0)
+    drop_strays(labels, flow, table_of([motion]), 9, NAME)
+    left, right = labels[:, :20], labels[:, 20:]
+    assert (left == (NAME if dropped == "left" else 0)).all()
+    assert (right == (NAME if dropped == "right" else 0)).all()
+
+
+def test_of_a_newborn_the_larger_part_stays():
+    labels, flow = two_ways(0.3, 5.0)
+    drop_strays(labels, flow, table_of([(0, 0)], born=8), 9, NAME)
+    assert (labels[:, :12] == NAME).all()
+    assert (labels[:, 12:] == 0).all()
+
+
+@pytest.mark.parametrize(("share", "gap"), [(0.5, 2.0), (0.95, 9.0)])
+def test_a_small_difference_and_a_small_part_are_borne(share, gap):
+    labels, flow = two_ways(share, gap)
+    drop_strays(labels, flow, table_of([(0, 0)]), 9, NAME)
+    assert (labels == 0).all()
+
+
+def test_one_motion_that_varies_over_a_segment_is_borne():
+    labels = np.zeros((40, 40), np.int32)
+    y, x = np.mgrid[:40, :40] - 20
+    flow = np.stack([0.3 * y, -0.3 * x], axis=2).astype(np.float32)  # it turns
+    drop_strays(labels, flow, table_of([(0, 0)]), 9, NAME)
+    assert (labels == 0).all()
+
+
+def test_a_segment_too_small_to_tell_is_borne():
+    labels, flow = two_ways(0.5, 5.0)
+    labels[4:] = -1
+    labels[:, :10] = labels[:, 30:] = -1
+    drop_strays(labels, flow, table_of([(0, 0)]), 9, NAME)
+    assert (labels >= -1).all()
+
+
+def left_behind(speed, noise):
+    """Return what share of the strip that a block of nearly its colour drove off bears its id."""
+    rng = np.random.default_rng(1)
+    ground = np.full((96, 200, 3), (60, 120, 60)) + rng.normal(0, noise, (96, 200, 1))
+    ground[40:72] = 158 + rng.normal(0, noise, (32, 200, 1))
+    block = 150 + rng.normal(0, noise, (32, 40, 1))
+    segmenter = segmenting.Segmenter(segments=4)
+    for x in range(30, 30 + 12 * speed, speed):
+        frame = ground.copy()
+        frame[40:72, x : x + 40] = block
+        ids = segmenter.step(frame.clip(0, 255).astype(np.uint8)).ids
+    here = ids[44:68, x + 8 : x + 32]
+    mine = np.bincount(here.ravel()).argmax()
+    assert (here == mine).mean() > 0.9
+    return (ids[44:68, : x - 10] == mine).mean()
+
+
+@pytest.mark.parametrize(("speed", "noise"), [(5, 4), (6, 5)])
+def test_a_thing_does_not_leave_its_identity_on_what_it_uncovers(speed, noise, monkeypatch):
+    assert left_behind(speed, noise) < 0.1
+    monkeypatch.setattr(segmenting, "drop_strays", lambda *_: None)
+    assert left_behind(speed, noise) > 0.9

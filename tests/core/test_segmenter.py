@@ -1,0 +1,242 @@
+"""The segmenter on drawn clips: identities, events, state, threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.synthetic import checkerboard, landscape, quarters
+
+from aaams_stream.core.segmenter import Segmenter
+from aaams_stream.core.state import SegmenterState
+from aaams_stream.model import EventKind
+from aaams_stream.params import Params
+from aaams_stream.source.demo import SURFACES, demo_frame
+
+SMALL = Params().updated({"stream": {"segments": 12}})
+
+
+def moving_square(count, *, size=12, step=3, height=48, width=96, seed=None):
+    """Draw a red square that crosses a blue ground; with a seed, both are noisy."""
+    frames = []
+    for t in range(count):
+        rgb = np.full((height, width, 3), (60, 90, 160), np.float64)
+        x = 6 + t * step
+        rgb[18 : 18 + size, x : x + size] = (200, 60, 50)
+        if seed is not None:
+            rgb += np.random.default_rng((seed, t)).normal(0, 2, rgb.shape)
+        frames.append(np.clip(np.rint(rgb), 0, 255).astype(np.uint8))
+    return frames
+
+
+def run(frames, params=SMALL, **options):
+    segmenter = Segmenter(params, **options)
+    return [segmenter.step(frame) for frame in frames]
+
+
+@pytest.fixture(scope="module")
+def demo():
+    frames = [demo_frame(i) for i in range(30)]
+    results = run([frame.rgb for frame in frames], Params().updated({"stream": {"segments": 60}}))
+    return frames, results
+
+
+def components_of(mask):
+    from skimage.measure import label
+
+    return label(mask, connectivity=1)
+
+
+def test_a_still_picture_keeps_every_id_and_nothing_happens():
+    scene = quarters()
+    first, *others = run([scene.rgb] * 40)
+    assert set(first.events["kind"]) == {EventKind.BIRTH}
+    for frame in others:
+        np.testing.assert_array_equal(frame.ids, first.ids)
+        assert len(frame.events) == 0
+        assert frame.stats["warm"] > 0.8  # corners, smoothed, look like outliers
+
+
+def test_a_moving_square_keeps_one_id_and_its_outline():
+    frames = moving_square(20, seed=1)
+    results = run(frames)
+    square = results[0].ids[24, 12]
+    for t, result in enumerate(results):
+        truth = np.zeros(result.ids.shape, np.bool_)
+        truth[18:30, 6 + 3 * t : 18 + 3 * t] = True
+        mask = result.ids == square
+        assert (mask & truth).sum() / (mask | truth).sum() > 0.9, t
+
+
+def test_the_table_tells_what_the_ids_show(demo):
+    for result in demo[1]:
+        ids, areas = np.unique(result.ids, return_counts=True)
+        np.testing.assert_array_equal(result.segments["id"], ids)
+        np.testing.assert_array_equal(result.segments["area"], areas)
+        for row in result.segments[:: max(len(ids) // 5, 1)]:
+            y, x = np.nonzero(result.ids == row["id"])
+            assert row["bbox"].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
+            assert 0 <= row["density"] <= 1
+            xx, xy, yy = row["bandwidth_space"]
+            assert xx > 0
+            assert xx * yy > xy * xy
+
+
+def test_events_account_for_every_id_that_comes_and_goes(demo):
+    before: set[int] = set()
+    ever: set[int] = set()
+    for result in demo[1]:
+        now = set(result.segments["id"].tolist())
+        came = {EventKind.BIRTH, EventKind.SPLIT, EventKind.RETURN}
+        went = {EventKind.DEATH, EventKind.MERGE}
+        born = {e["id"] for e in result.events if e["kind"] in came}
+        gone = {e["id"] for e in result.events if e["kind"] in went}
+        back = {e["id"] for e in result.events if e["kind"] == EventKind.RETURN}
+        assert now - before == born
+        assert before - now == gone
+        assert not (born - back) & ever
+        assert back <= ever
+        before = now
+        ever |= now
+
+
+def test_the_things_of_the_demo_keep_their_ids(demo):
+    frames, results = demo
+    kept = [
+        np.isin(
+            results[-1].ids[frames[-1].truth == SURFACES.index(name)],
+            results[0].ids[frames[0].truth == SURFACES.index(name)],
+        ).mean()
+        for name in ("sky", "sun", "water", "house", "roof", "balloon")
+    ]
+    assert min(kept) > 0.3
+    assert sorted(kept)[1] > 0.6
+
+
+def test_segments_hug_the_things_of_the_demo(demo):
+    frames, results = demo
+    for frame, result in zip(frames[::6], results[::6], strict=True):
+        painted = np.zeros(frame.truth.shape, frame.truth.dtype)
+        for i in np.unique(result.ids):
+            mask = result.ids == i
+            painted[mask] = np.bincount(frame.truth[mask]).argmax()
+        assert (painted == frame.truth).mean() > 0.97
+
+
+def test_an_id_is_connected_or_hangs_together_through_the_frame_before(demo):
+    before = None
+    for result in demo[1]:
+        for i in np.unique(result.ids):
+            parts = components_of(result.ids == i)
+            if parts.max() > 1:
+                assert before is not None, "a first frame has connected segments"
+                near = np.zeros_like(parts, dtype=np.bool_)
+                y, x = np.nonzero(before == i)
+                for dy in range(-20, 21, 2):
+                    for dx in range(-20, 21, 2):
+                        near[
+                            np.clip(y + dy, 0, near.shape[0] - 1),
+                            np.clip(x + dx, 0, near.shape[1] - 1),
+                        ] = True
+                # what comes out from behind something lies apart, within 2.5 radii of the whole
+                radius = np.sqrt(y.size / np.pi)
+                for part in range(1, parts.max() + 1):
+                    v, u = np.nonzero(parts == part)
+                    off = np.hypot(v.mean() - y.mean(), u.mean() - x.mean())
+                    assert near[v, u].any() or off <= 2.5 * radius
+        before = result.ids
+
+
+def test_a_cut_starts_afresh_with_new_ids():
+    first, second = landscape(60, 96).rgb, checkerboard(8, 8, 12).rgb[:60, :96]
+    results = run([first] * 3 + [second] * 3)
+    kinds = [set(result.events["kind"].tolist()) for result in results]
+    assert EventKind.CUT in kinds[3]
+    assert all(EventKind.CUT not in kinds[t] for t in (0, 1, 2, 4, 5))
+    early = set(np.unique([result.ids for result in results[:3]]).tolist())
+    late = set(np.unique([result.ids for result in results[3:]]).tolist())
+    assert not early & late
+
+
+def test_the_number_of_threads_changes_nothing():
+    import numba
+
+    if numba.config.NUMBA_NUM_THREADS < 2:
+        pytest.skip("one core")
+    frames = [demo_frame(i).rgb for i in range(4)]
+    threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        one = run(frames)
+        numba.set_num_threads(2)
+        two = run(frames)
+    finally:
+        numba.set_num_threads(threads)
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.ids, b.ids)
+        assert a.segments.tobytes() == b.segments.tobytes()
+
+
+def test_a_state_of_another_version_is_refused():
+    segmenter = Segmenter(SMALL)
+    segmenter.step(demo_frame(0).rgb)
+    arrays = segmenter.state.to_arrays()
+    del arrays["lost.anchor"]
+    with pytest.raises(ValueError, match=r"another version: it lacks lost\.anchor"):
+        SegmenterState.from_arrays(arrays)
+
+
+def test_a_restored_state_goes_on_bit_for_bit(tmp_path):
+    frames = [demo_frame(i).rgb for i in range(8)]
+    whole = run(frames)
+    segmenter = Segmenter(SMALL)
+    for frame in frames[:4]:
+        segmenter.step(frame)
+    np.savez(tmp_path / "state.npz", **segmenter.state.to_arrays())
+    with np.load(tmp_path / "state.npz") as arrays:
+        state = SegmenterState.from_arrays(dict(arrays))
+    rest = run(frames[4:], state=state)
+    for a, b in zip(whole[4:], rest, strict=True):
+        assert a.index == b.index
+        np.testing.assert_array_equal(a.ids, b.ids)
+        assert a.segments.tobytes() == b.segments.tobytes()
+        assert a.events.tobytes() == b.events.tobytes()
+
+
+def test_a_step_does_not_write_into_the_state_it_was_given():
+    frames = [demo_frame(i).rgb for i in range(3)]
+    segmenter = Segmenter(SMALL)
+    segmenter.step(frames[0])
+    state = segmenter.state
+    copy = {name: array.copy() for name, array in state.to_arrays().items()}
+    segmenter.step(frames[1])
+    for name, array in state.to_arrays().items():
+        np.testing.assert_array_equal(array, copy[name], err_msg=name)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (17, 33)])
+def test_odd_sizes_stream(shape):
+    rgb = np.random.default_rng(0).integers(0, 255, (*shape, 3), np.uint8)
+    for result in run([rgb, rgb, 255 - rgb]):
+        assert result.ids.shape == shape
+        assert (result.ids > 0).all()
+
+
+def test_grey_frames_stream():
+    grey = quarters().rgb[:, :, 0]
+    assert run([grey, grey])[1].ids.shape == grey.shape
+
+
+def test_a_size_change_is_refused_with_a_remedy():
+    segmenter = Segmenter()
+    segmenter.step(np.zeros((20, 30, 3), np.uint8))
+    with pytest.raises(ValueError, match=r"keep their size.*begin a new Segmenter"):
+        segmenter.step(np.zeros((20, 31, 3), np.uint8))
+
+
+def test_sixteen_bit_frames_are_refused():
+    with pytest.raises(ValueError, match="uint8"):
+        Segmenter().step(np.zeros((20, 30, 3), np.uint16))
+
+
+def test_time_is_passed_on():
+    assert Segmenter().step(np.zeros((8, 8, 3), np.uint8), time=1.25).time == 1.25

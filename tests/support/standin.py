@@ -1,0 +1,94 @@
+"""A tiny segmenter with the interface of the real one, for tests of what lies around it.
+
+Its ids depend on every frame it has seen: a resume that lost anything would show.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from aaams_stream.model import (
+    ADJACENCY_DTYPE,
+    EVENT_DTYPE,
+    SEGMENT_DTYPE,
+    EventKind,
+    FrameSegmentation,
+)
+from aaams_stream.params import resolve
+
+
+@dataclass(frozen=True)
+class SegmenterState:
+    index: int
+    average: Any  # (h, w) float64
+    alive: Any  # (k,) ids of the last frame
+
+    def to_arrays(self):
+        return {
+            "index": np.asarray(self.index),
+            "average": self.average,
+            "alive": self.alive,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        return cls(int(arrays["index"]), arrays["average"], arrays["alive"])
+
+
+class Segmenter:
+    def __init__(self, params=None, *, segments=None, state=None):
+        self.params = resolve(params)
+        self.state = state
+
+    def step(self, rgb, time=None, glimpse=None):
+        grey = rgb.mean(axis=2)
+        before = self.state
+        if before is not None and before.average.shape != grey.shape:
+            raise ValueError("frames must keep their size")
+        index = 0 if before is None else before.index
+        average = grey if before is None else 0.75 * before.average + 0.25 * grey
+        ids = (1 + average // 16 + 100 * (index // 10)).astype(np.uint32)
+        present, inverse, areas = np.unique(ids, return_inverse=True, return_counts=True)
+        segments = np.zeros(len(present), SEGMENT_DTYPE)
+        segments["id"], segments["area"] = present, areas
+        segments["mode"][:, 0] = np.bincount(inverse.ravel(), average.ravel()) / areas
+        segments["density"] = areas / ids.size
+        for row, name in enumerate(present):
+            y, x = np.nonzero(ids == name)
+            segments["bbox"][row] = x.min(), y.min(), x.max() + 1, y.max() + 1
+            segments["centroid"][row] = x.mean(), y.mean()
+        earlier = np.zeros(0, np.uint32) if before is None else before.alive
+        births, deaths = np.setdiff1d(present, earlier), np.setdiff1d(earlier, present)
+        events = np.zeros(len(births) + len(deaths), EVENT_DTYPE)
+        events["id"] = np.concatenate([births, deaths])
+        events["kind"] = [EventKind.BIRTH] * len(births) + [EventKind.DEATH] * len(deaths)
+        self.state = SegmenterState(index + 1, average, present)
+        stats = {"segments": float(len(present)), "warm": 0.5}
+        return FrameSegmentation(index, time, ids, segments, touching(ids), events, stats)
+
+
+def touching(ids):
+    """Return which segments lie side by side."""
+    sides = np.sort(np.stack([ids[:, 1:].ravel(), ids[:, :-1].ravel()], axis=1), axis=1)
+    pairs, lengths = np.unique(sides[sides[:, 0] != sides[:, 1]], axis=0, return_counts=True)
+    rows = np.zeros(len(pairs), ADJACENCY_DTYPE)
+    rows["first"], rows["second"], rows["length"] = *pairs.T, lengths
+    return rows
+
+
+def modules() -> dict[str, ModuleType]:
+    """Return what to put into sys.modules, so that this stands in for the real segmenter."""
+    return dict.fromkeys(
+        ("aaams_stream.core.segmenter", "aaams_stream.core.state"), sys.modules[__name__]
+    )
+
+
+def take_over(monkeypatch):
+    """Stand in for the real segmenter until the test ends."""
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
