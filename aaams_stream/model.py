@@ -92,6 +92,25 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
+class Clip:
+    """Which part of an input is wanted, and how large; by default all of it, as it is."""
+
+    start: float | Fraction | None = None  # seconds from the first frame
+    duration: float | Fraction | None = None  # seconds
+    every: int = 1  # keep each n-th frame
+    size: tuple[int, int] | None = None  # width and height to scale to
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the clip as plain values, for metadata."""
+        return {
+            "start": None if self.start is None else float(self.start),
+            "duration": None if self.duration is None else float(self.duration),
+            "every": self.every,
+            "size": list(self.size) if self.size else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One picture of a stream, upright, with square pixels."""
 

@@ -38,7 +38,7 @@ from aaams_stream.errors import AaamsError
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Desk
 from aaams_stream.live.server import PreviewServer
-from aaams_stream.model import Frame
+from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params
 from aaams_stream.source import open_source
 
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     width, height = map(int, args.size.split("x"))
     try:
-        with open_source(args.clip, size=(width, height)) as source:
+        with open_source(args.clip, Clip(size=(width, height))) as source:
             frames = [frame.rgb for frame, _ in zip(source, range(LOADED), strict=False)]
         params = Params.load(args.config)
     except AaamsError as error:

@@ -172,6 +172,7 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     import aaams_stream.core.segmenter
     from aaams_stream.core.image import segment_image
     from aaams_stream.core.mean_shift import stopwatch as on_the_wall
+    from aaams_stream.model import Clip
     from aaams_stream.source import open_source
 
     cv2.setNumThreads(1)
@@ -191,7 +192,7 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     stepping.stopwatch = stopwatch
     run = Run(clip.stem, size)
     segmenter = stepping.Segmenter(params)
-    with open_source(clip, size=_wanted(size)) as source:
+    with open_source(clip, Clip(size=_wanted(size))) as source:
         run.pixels = source.width * source.height
         calls = peers(source.width, source.height)
         before = np.zeros((source.height, source.width, 3), np.uint8)
@@ -274,10 +275,11 @@ def peers(width: int, height: int) -> dict[str, Peer]:
 
 def _pipeline(clip: Path, size: str, frames: int, params: Params) -> Pipeline:
     """Segment the beginning of the clip into a volume, as `aaams-stream segment` does."""
+    from aaams_stream.model import Clip
     from aaams_stream.run.pipeline import segment_video
     from aaams_stream.source import open_source
 
-    with open_source(clip, size=_wanted(size)) as source:
+    with open_source(clip, Clip(size=_wanted(size))) as source:
         duration = frames / source.rate
         _warm_up(params, next(iter(source)).rgb)
     reset_peak_memory()

@@ -21,6 +21,7 @@ from aaams_stream import AaamsError, Params
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Desk
 from aaams_stream.live.server import PreviewServer
+from aaams_stream.model import Clip
 from aaams_stream.source import open_source
 
 
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     size = tuple(map(int, args.size.split("x"))) if args.size else None
     try:
-        source = open_source(args.input, size=size)
+        source = open_source(args.input, Clip(size=size))
     except AaamsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

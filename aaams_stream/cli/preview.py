@@ -133,10 +133,11 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
     """Open the source and put a loop around it; a file is played over and over."""
+    from aaams_stream.model import Clip
     from aaams_stream.source import open_source
 
     def reopen() -> Any:
-        return open_source(args.input, start=args.start, size=args.size)
+        return open_source(args.input, Clip(start=args.start, size=args.size))
 
     source = reopen()
     from aaams_stream.live import LiveLoop

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from aaams_stream import __version__
 from aaams_stream.errors import SinkError, SourceError
-from aaams_stream.model import Frame, FrameSegmentation
+from aaams_stream.model import Clip, Frame, FrameSegmentation
 from aaams_stream.params import Params, resolve
 from aaams_stream.run.threads import Behind, prefetch
 
@@ -95,7 +95,7 @@ def segment_video(
 ) -> Summary:
     """Segment a video into the Zarr volume `store`.
 
-    source, start, duration, every, size: see `source.open_source`. segments: the wanted number
+    source, start, duration, every, size: see `Clip`. segments: the wanted number
     per frame, instead of the settings'. with_video: store the frames too. resume: continue a
     volume that is not complete, or begin one. overwrite: replace a volume. overlay: an MP4 to
     write beside it. progress: called after every frame.
@@ -109,6 +109,7 @@ def segment_video(
     from aaams_stream.draw.video import check_film
     from aaams_stream.source import local_file, open_source
 
+    clip = Clip(start, duration, every, size)
     settings = resolve(params)
     if segments is not None:
         settings = settings.updated({"stream": {"segments": segments}})
@@ -117,9 +118,7 @@ def segment_video(
     begun = time.monotonic()
     with ExitStack() as stack:
         # first the source: a wrong name must not cost an existing volume
-        frames = stack.enter_context(
-            open_source(source, start=start, duration=duration, every=every, size=size)
-        )
+        frames = stack.enter_context(open_source(source, clip))
         header = stores.Header(
             width=frames.width,
             height=frames.height,
@@ -127,12 +126,7 @@ def segment_video(
             time_base=frames.time_base,
             spec=frames.spec,
             fingerprint=frames.fingerprint,
-            selection={
-                "start": None if start is None else float(start),
-                "duration": None if duration is None else float(duration),
-                "every": every,
-                "size": list(size) if size else None,
-            },
+            selection=clip.to_record(),
             configuration=settings.to_dict(),
             with_video=with_video,
         )
@@ -185,7 +179,7 @@ def stream(
     from aaams_stream.source import open_source
 
     segmenter = Segmenter(params, segments=segments)
-    with open_source(source, start=start, duration=duration, every=every, size=size) as frames:
+    with open_source(source, Clip(start, duration, every, size)) as frames:
         seen = with_glimpses(frames, segmenter.params)
         with closing(prefetch(seen, AHEAD, stop=frames.stop)) as pictures:
             for frame, glimpse in pictures:
@@ -265,9 +259,9 @@ def pictures_of(volume: Any, source: str | Path | None) -> Generator[Frame]:
             rgb = np.ascontiguousarray(volume.video[index].transpose(1, 2, 0))
             yield Frame(index, when, rgb)
         return
-    chosen = dict(header.selection, size=(volume.width, volume.height))
+    clip = Clip(**{**header.selection, "size": (volume.width, volume.height)})
     try:
-        opened = open_source(header.spec if source is None else source, **chosen)
+        opened = open_source(header.spec if source is None else source, clip)
     except SourceError as error:
         if source is not None:
             raise

@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import Protocol, Self
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Frame
+from aaams_stream.model import Clip, Frame
 from aaams_stream.source import demo
 from aaams_stream.source.folder import Folder, images_among
 from aaams_stream.source.pixels import Converter, Picture
@@ -35,6 +35,7 @@ _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a
 _SAMPLE = 1 << 20  # bytes at either end of a file that tell it from others
 _SAMPLED_IMAGES, _IMAGE_SAMPLE = 64, 1 << 12  # images of a folder that are looked into, and bytes
 _LONGEST = 10**9  # seconds that can be meant: thirty years
+_ALL = Clip()
 _MOST_PIXELS = 1 << 26  # a frame may be scaled to: 8K has half as many
 
 
@@ -74,18 +75,15 @@ class Source:
     def __init__(
         self,
         strip: Strip,
+        clip: Clip,
         *,
-        start: Fraction | None = None,
-        duration: Fraction | None = None,
-        every: int = 1,
-        size: tuple[int, int] | None = None,
         spec: str | None = None,
         fingerprint: str | None = None,
         live: bool = False,
     ) -> None:
         self.spec = strip.name if spec is None else spec  # opens the same input from anywhere
         self.description = strip.name
-        self.rate: Fraction = strip.rate / every
+        self.rate: Fraction = strip.rate / clip.every
         self.time_base: Fraction = strip.time_base
         self.fingerprint = fingerprint  # None: the input cannot be read a second time
         self.live = live  # without an end of its own
@@ -93,7 +91,8 @@ class Source:
         self.warnings: list[str] = []
         self._strip = strip
         self._converter = Converter()
-        self._start, self._duration, self._every = start, duration, every
+        self._start, self._duration = _exact(clip.start), _exact(clip.duration)
+        self._every = clip.every
         try:
             self._pictures = self._selected()
             first = next(self._pictures, None)
@@ -106,7 +105,7 @@ class Source:
         self._first: Picture = first
         self._natural = first.size
         self._size_changes = 0
-        self.width, self.height = size or first.size
+        self.width, self.height = clip.size or first.size
         self.frame_estimate = self._estimate()
         self._skip = 0
         self._busy = False
@@ -212,32 +211,13 @@ class Source:
         self._natural = size
 
 
-def open_source(
-    spec: str | Path,
-    *,
-    start: float | Fraction | None = None,
-    duration: float | Fraction | None = None,
-    every: int = 1,
-    size: tuple[int, int] | None = None,
-) -> Source:
+def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
     """Open what `spec` names and decode its first frame.
 
     spec: a file, a folder or pattern of images, `camera:N`, an address (`scheme://…`), `-` for
         y4m or MPEG-TS on standard input, or `demo`.
-    start, duration: the wanted stretch in seconds, from the first frame on.
-    every: keep each n-th frame. size: scale to (width, height).
     """
-    if start is not None and not 0 <= start <= _LONGEST:
-        raise SourceError(f"start must be >= 0 seconds, got {start}")
-    if duration is not None and not 0 < duration <= _LONGEST:
-        raise SourceError(f"duration must be > 0 seconds, got {duration}")
-    if every < 1 or every != int(every):
-        raise SourceError(f"every must be a whole number >= 1, got {every}")
-    if size is not None and not (min(size) >= 1 and size[0] * size[1] <= _MOST_PIXELS):
-        raise SourceError(
-            f"size must be at least 1x1 and have at most {_MOST_PIXELS} pixels, got "
-            f"{size[0]}x{size[1]}"
-        )
+    _check(clip)
     name = str(spec)
     if not name:
         raise SourceError("no input is named; expected a file, a folder, camera:N, - or demo")
@@ -250,14 +230,31 @@ def open_source(
             raise SourceError(f"{name}: cannot be opened ({error.strerror or error})") from error
         return Source(
             strip,
-            start=None if start is None else Fraction(start).limit_denominator(10**9),
-            duration=None if duration is None else Fraction(duration).limit_denominator(10**9),
-            every=int(every),
-            size=size,
+            clip,
             spec=os.path.abspath(Path(name).expanduser()) if _is_path(name) else name,
             fingerprint=fingerprint,
             live=live,
         )
+
+
+def _check(clip: Clip) -> None:
+    """Raise a SourceError where a clip cannot be meant."""
+    start, duration, every, size = clip.start, clip.duration, clip.every, clip.size
+    if start is not None and not 0 <= start <= _LONGEST:
+        raise SourceError(f"start must be >= 0 seconds, got {start}")
+    if duration is not None and not 0 < duration <= _LONGEST:
+        raise SourceError(f"duration must be > 0 seconds, got {duration}")
+    if every < 1 or every != int(every):
+        raise SourceError(f"every must be a whole number >= 1, got {every}")
+    if size is not None and not (min(size) >= 1 and size[0] * size[1] <= _MOST_PIXELS):
+        raise SourceError(
+            f"size must be at least 1x1 and have at most {_MOST_PIXELS} pixels, got "
+            f"{size[0]}x{size[1]}"
+        )
+
+
+def _exact(seconds: float | Fraction | None) -> Fraction | None:
+    return None if seconds is None else Fraction(seconds).limit_denominator(10**9)
 
 
 def local_file(spec: str | Path) -> Path | None:

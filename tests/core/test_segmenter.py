@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.synthetic import checkerboard, landscape, quarters
+from support.synthetic import checkerboard, landscape, quarters
 
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.core.state import SegmenterState

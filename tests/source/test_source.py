@@ -23,6 +23,7 @@ from support.clips import decoded_count, moving_frames, write_clip, write_images
 from aaams_stream import source
 from aaams_stream.core.features import as_rgb
 from aaams_stream.errors import SourceError
+from aaams_stream.model import Clip
 from aaams_stream.source import demo, open_source
 
 H264 = {"codec": "libx264", "pix_fmt": "yuv420p"}
@@ -30,7 +31,7 @@ H264 = {"codec": "libx264", "pix_fmt": "yuv420p"}
 
 def read(spec, **options):
     """Return all frames of a source and the source after its end."""
-    with open_source(spec, **options) as opened:
+    with open_source(spec, Clip(**options)) as opened:
         return list(opened), opened
 
 
@@ -248,7 +249,7 @@ def test_times_that_run_backwards_keep_the_order_of_frames(tmp_path):
         stop=lambda: None,
         close=lambda: None,
     )
-    with source.Source(strip) as opened:
+    with source.Source(strip, Clip()) as opened:
         frames = list(opened)
     assert [frame.time * 25 for frame in frames] == ticks
     for frame, drawn in zip(frames, moving_frames(4), strict=True):
@@ -455,7 +456,7 @@ def test_wrong_inputs_are_told_apart(tmp_path, clip):
         with pytest.raises(SourceError, match=message):
             open_source(spec)
     with pytest.raises(SourceError, match="no frame lies in the wanted stretch"):
-        open_source(clip, start=100)
+        open_source(clip, Clip(start=100))
 
 
 @pytest.mark.parametrize(
@@ -463,7 +464,7 @@ def test_wrong_inputs_are_told_apart(tmp_path, clip):
 )
 def test_impossible_selections_are_errors(clip, options):
     with pytest.raises(SourceError, match=next(iter(options))):
-        open_source(clip, **options)
+        open_source(clip, Clip(**options))
 
 
 def test_a_terminal_is_no_video(monkeypatch):
@@ -535,7 +536,7 @@ def test_sizes_that_change_all_the_time_are_two_warnings(tmp_path):
 )
 def test_what_cannot_be_meant_is_refused(spec, options, message):
     with pytest.raises(SourceError, match=message):
-        open_source(spec, **options)
+        open_source(spec, Clip(**options))
 
 
 def test_a_folder_named_demo_does_not_stand_for_the_demo(tmp_path, monkeypatch):
