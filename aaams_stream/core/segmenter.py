@@ -84,7 +84,8 @@ class Segmenter:
     `params` is a Params, a path to a TOML file, or None for the defaults; `segments` overrides
     the wanted number of segments a frame. `state`, taken from another segmenter with the same
     parameters, goes on where that one stopped. The same frames give the same ids bit for bit, for
-    any number of threads.
+    any number of threads. `params` may be replaced between frames: with another `stream.scale` the
+    state is scaled before the next one, and every identity lives on.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Segmenter:
         if segments is not None:
             self.params = self.params.updated({"stream": {"segments": segments}})
         self.state = state
+        self._frame_shape: tuple[int, ...] | None = None  # of the last frame
         compile_ahead()
 
     def step(
@@ -112,11 +114,15 @@ class Segmenter:
             raise ValueError(f"a frame must be uint8, got {frame.dtype}")
         shape = working_shape(frame.shape, self.params.stream.scale)
         if self.state is not None and self.state.labels.shape != shape:
-            raise ValueError(
-                f"frames must keep their size: a frame of shape {frame.shape[:2]} is segmented at "
-                f"{shape}, those before it were at {self.state.labels.shape}; scale it, or begin a "
-                "new Segmenter"
-            )
+            if frame.shape == self._frame_shape:
+                self.state = self.state.resized(shape)
+            else:
+                raise ValueError(
+                    f"frames must keep their size: a frame of shape {frame.shape[:2]} is segmented "
+                    f"at {shape}, those before it were at {self.state.labels.shape}; scale it, or "
+                    "begin a new Segmenter"
+                )
+        self._frame_shape = frame.shape
         plain = np.ascontiguousarray(frame, np.uint8)  # kernels are compiled for no other layout
         result, self.state = step(plain, time, self.params, self.state, glimpse)
         return result

@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from aaams_stream.core.segmenter import Segmenter
-from aaams_stream.core.upsample import working_shape
 from aaams_stream.errors import AaamsError
 from aaams_stream.live.history import Memory
 from aaams_stream.live.quality import LADDER, Governor, ladder_for
@@ -326,9 +325,6 @@ class LiveLoop:
     def _segment(self, segmenter: Segmenter, frame: Frame) -> FrameSegmentation:
         """Segment one frame with the quality there is."""
         segmenter.params = self._quality.applied(self._params)
-        shape = working_shape(frame.rgb.shape, segmenter.params.stream.scale)
-        if segmenter.state is not None and segmenter.state.labels.shape != shape:
-            segmenter.state = segmenter.state.resized(shape)
         return segmenter.step(frame.rgb, float(frame.time))
 
     def _publish(self, frame: Frame, result: FrameSegmentation, captured: float) -> None:

@@ -240,3 +240,16 @@ def test_sixteen_bit_frames_are_refused():
 
 def test_time_is_passed_on():
     assert Segmenter().step(np.zeros((8, 8, 3), np.uint8), time=1.25).time == 1.25
+
+
+def test_segmenter_scales_its_own_state_when_its_scale_changes():
+    segmenter = Segmenter(Params().updated({"stream": {"scale": 1.0, "segments": 12}}))
+    rgb = landscape(96, 128).rgb
+    before = segmenter.step(rgb)
+    segmenter.params = segmenter.params.updated({"stream": {"scale": 0.5}})
+    after = segmenter.step(rgb)
+    assert segmenter.state.labels.shape == (48, 64)
+    assert after.ids.shape == before.ids.shape
+    assert np.mean(after.ids == before.ids) > 0.9
+    with pytest.raises(ValueError, match="must keep their size"):
+        segmenter.step(rgb[:90])
