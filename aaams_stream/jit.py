@@ -21,8 +21,9 @@ from aaams_stream import kernels
 
 # The files that images and streams run through; the others do without fastmath.
 _STREAM = (
-    *("agglomerate", "features", "mean_shift", "measure", "merge_tree"),
-    *("motion_split", "propagate", "recover", "region_graph", "upsample"),
+    *("agglomerate", "associate", "common", "features", "mean_shift", "measure", "merge_tree"),
+    *("modes", "motion_split", "propagate", "recover", "refine", "region_graph", "transport"),
+    "upsample",
 )
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the processes that compile
 _SHARES = 2  # processes that compile at a time, where there are as many cores

@@ -1,376 +1,250 @@
-"""Identities over time: who goes on, who is born, who is gone, and how it happened."""
+"""Regions to tracks: who goes on, who is born, who is gone, and how it happened."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.kernels import propagate
+from aaams_stream.core.propagate import Propagated
+from aaams_stream.core.region_graph import Regions
+from aaams_stream.core.reidentify import Candidates, find_candidates, match_disoccluded, reidentify
+from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
+from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import associate as kernels
 from aaams_stream.model import EVENT_DTYPE, EventKind
 from aaams_stream.params import Params
 
-_SHARE = 0.5  # of its pixels: what makes one segment the heir of another
-_MOST_LOST = 512  # lost identities remembered at a time
-_FADE = 0.9  # a frame: how fast the largest area of a segment is forgotten
-# How far a returning segment may lie off: so many σ in colour and place, a factor in size.
-_RETURN_COLOUR = 1.2
-_RETURN_PLACE = 2.0
-_RETURN_AREA = 3.0
-# The variance of its place: a share of its area, and for each frame it was away one of so many
-# squared pixels, more where it moved.
-_PLACE_AREA = 0.1
-_PLACE_FRAME = 16.0
-_PLACE_MOTION = 0.1
-# A part that comes out from behind something: so many σ off in colour, within so many radii of
-# where the whole would be, of a segment of which so large a share is hidden.
-_PART_COLOUR = 1.0
-_PART_PLACE = 2.5
-_PART_HIDDEN = 0.1
-_WHOLE = 0.85  # of its largest area: a segment that shows less is partly hidden
-_SWALLOWED = 0.5  # of that: one that showed less was being hidden, and is not part of what hides it
-_NEW_MOTION = 0.5  # how much of a segment's motion is that of the last frame
-_PROBATION = 5  # frames in which a new segment may turn out to be an earlier one
-_MEMORY = 0.8  # how much of its earlier colours a segment keeps: it must not drift onto another
-
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Segments of the last frame; row i is label i."""
+class Association:
+    """Who the regions of a frame are."""
 
-    ids: NDArray[np.uint32]  # (k,) unique, ascending, never reused
-    born: NDArray[np.int64]  # (k,) frame of the first appearance
-    area: NDArray[np.int64]  # (k,)
-    location: NDArray[np.float32]  # (k, 5) mode: L, a, b, x, y
-    precision: NDArray[np.float32]  # (k, 10) as in kernels.window
-    moments: NDArray[np.float32]  # (k, 15)
-    density: NDArray[np.float32]  # (k,)
-    colours: NDArray[np.float32]  # (k, 9) mean colour and inverse variance of the pixels, of late
-    spread: NDArray[np.float64]  # (k,) squared colour deviation summed over the pixels
-    checked: NDArray[np.int64]  # (k,) frame in which it was last decided afresh
-    peak: NDArray[np.float64]  # (k,) the largest area of late
-    motion: NDArray[np.float64]  # (k, 2) of late, pixels a frame
-    anchor: NDArray[np.float64]  # (k, 2) where its centre is or, while partly hidden, would be
-
-    def after(
-        self, before: Table, row: NDArray[np.int64], moved: NDArray[np.float64], index: int
-    ) -> Table:
-        """Return this table, of frame `index`, with what is remembered of the frame before.
-
-        row (k,): of each segment in `before`, or -1; moved: how far those of `before` have moved.
-        What is partly hidden is thought to move on as it did: at the edge of what hides it, the
-        motion found is half that of the other.
-        """
-        known = np.flatnonzero(row >= 0)
-        row = row[known]
-        peak, motion, anchor = self.peak.copy(), self.motion.copy(), self.anchor.copy()
-        peak[known] = np.maximum(peak[known], _FADE * before.peak[row])
-        whole = self.area[known] >= _WHOLE * peak[known]
-        trust = np.where(whole, _NEW_MOTION, 0.0)
-        trust[before.born[row] == index - 1] = 1.0
-        motion[known] = before.motion[row] + trust[:, None] * (moved[row] - before.motion[row])
-        hidden = known[~whole]
-        anchor[hidden] = before.anchor[row[~whole]] + motion[hidden]
-        colours = self.colours.copy()
-        colours[known] += np.float32(_MEMORY) * (before.colours[row] - colours[known])
-        return dataclasses.replace(self, peak=peak, motion=motion, anchor=anchor, colours=colours)
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Identities that may come back after an occlusion."""
-
-    ids: NDArray[np.uint32]  # (k,)
-    born: NDArray[np.int64]  # (k,)
-    seen: NDArray[np.int64]  # (k,) last frame with a pixel
-    area: NDArray[np.int64]  # (k,) the largest before they were lost: what vanishes shrinks first
-    anchor: NDArray[np.float64]  # (k, 2)
-    colours: NDArray[np.float32]  # (k, 9)
-    motion: NDArray[np.float64]  # (k, 2)
-
-    @classmethod
-    def empty(cls) -> Lost:
-        """Return an empty memory."""
-        return cls(
-            np.empty(0, np.uint32),
-            np.empty(0, np.int64),
-            np.empty(0, np.int64),
-            np.empty(0, np.int64),
-            np.empty((0, 2), np.float64),
-            np.empty((0, 9), np.float32),
-            np.empty((0, 2), np.float64),
-        )
-
-    def where(self, keep: NDArray[Any] | slice) -> Lost:
-        """Return the rows that `keep` selects."""
-        return Lost(
-            self.ids[keep],
-            self.born[keep],
-            self.seen[keep],
-            self.area[keep],
-            self.anchor[keep],
-            self.colours[keep],
-            self.motion[keep],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """Who the pieces of a frame are."""
-
-    ids: NDArray[np.uint32]  # (m,) of each piece; pieces of one segment share theirs
-    born: NDArray[np.int64]  # (m,)
-    old: NDArray[np.int64]  # (m,) row of the earlier table, or -1
+    ids: NDArray[np.uint32]  # (m,) of each region; regions of one segment share theirs
+    first_frame: NDArray[np.int64]  # (m,)
+    track_of: NDArray[np.int64]  # (m,) row of the earlier tracks, or -1
     events: NDArray[Any]  # EVENT_DTYPE
-    lost: Lost
+    lost: LostTracks
     next_id: int
 
 
-def settle(
-    pieces: NDArray[np.int32],
-    prior: NDArray[np.int32],
+def associate(
     labels: NDArray[np.int32],
-    centres: NDArray[np.float64],
-    colours: NDArray[np.float32],
-    areas: NDArray[np.int64],
-    table: Table,
-    lost: Lost,
-    index: int,
-    next_id: int,
+    regions: Regions,
+    refined: NDArray[np.int32],
+    seen: Propagated,
+    state: SegmenterState,
     params: Params,
-) -> Settlement:
-    """Give every piece of frame `index` an identity.
+    tuning: Tuning,
+) -> Association:
+    """Give every region of the next frame an identity.
 
-    pieces (h, w) dense from 0, with `centres` (m, 2), `areas` and `colours` (as in Table); prior
-    (h, w): the label of `table` predicted for each pixel, or -1; labels (h, w): those it kept, or
-    -1. A piece with kept pixels is the segment most of them bear. A segment without any lives on in
-    the piece that covers most of where it should be, or merges into it if it did not shrink before:
-    what hides a segment takes over its last pixels, too. Other pieces are split off, come back,
-    come out from behind something, or are new. A new segment may turn out to be an earlier one for
-    some frames: what comes into view is a sliver first. Ties go to the lowest label and piece.
+    labels (h, w): rows of `regions`; refined (h, w): rows of the tracks that pixels kept, or
+    negative. A region with kept pixels is the track most of them bear. A track without any lives on
+    in the region that covers most of where it should be, or merges into it if it did not shrink
+    before: what hides a segment takes over its last pixels, too. Other regions are split off, come
+    back, come out from behind something, or are new. A new track may turn out to be an earlier one
+    for some frames: what comes into view is a sliver first. Ties go to the lowest track and region.
     """
-    lost = lost.where((index - lost.seen) ** 2 <= params.time.epsilon2)
-    count = len(areas)
-    piece, label, overlap, kept = _overlaps(pieces, prior, labels, count + len(table.ids))
-    old = np.full(count, -1, np.int64)
-    order = np.lexsort((-label, kept))  # most kept last, so that it stays
-    order = order[kept[order] > 0]
-    old[piece[order]] = label[order]
+    tracks, index = state.tracks, state.index
+    lost = state.lost.where((index - state.lost.last_seen) ** 2 <= params.time.epsilon2)
+    expected = len(regions.area) + len(tracks.ids)
+    overlaps = _Overlaps(*kernels.count_overlaps(labels, seen.pixels.warped, refined, 4 * expected))
+    track_of = _tracks_by_kept_pixels(overlaps, len(regions.area))
+    alive = _adopt_orphans(track_of, overlaps, regions, tracks, tuning)
+    descent = _find_descent(overlaps, len(regions.area), len(tracks.ids))
+    heirs = _find_heirs(alive, track_of, descent, tracks, tuning)
+    gone = np.flatnonzero(~alive & (heirs < 0))
+    lost = lost.with_gone(tracks, gone, index, tuning.max_lost)
 
-    alive = np.zeros(len(table.ids), np.bool_)
-    alive[old[old >= 0]] = True
-    orphans = np.flatnonzero(~alive[label] & (old[piece] < 0))
-    for k in orphans[np.lexsort((piece[orphans], label[orphans], -overlap[orphans]))]:
-        a, b = piece[k], label[k]
-        if not alive[b] and old[a] < 0 and overlap[k] >= _SHARE * min(areas[a], table.area[b]):
-            old[a] = b
-            alive[b] = True
-
-    ids = np.zeros(count, np.uint32)
-    born = np.full(count, index, np.int64)
-    known = old >= 0
-    ids[known] = table.ids[old[known]]
-    born[known] = table.born[old[known]]
-    events: list[tuple[int, int, int]] = []
-    order = np.lexsort((-label, -piece, overlap))
-    parent = np.full(count, -1, np.int64)
-    share = np.zeros(count, np.int64)
-    parent[piece[order]] = label[order]
-    share[piece[order]] = overlap[order]
-    heir = np.full(len(table.ids), -1, np.int64)
-    most = np.zeros(len(table.ids), np.int64)
-    heir[label[order]] = piece[order]
-    most[label[order]] = overlap[order]
-
-    gone = np.flatnonzero(~alive)
-    merged = (heir[gone] >= 0) & (most[gone] >= _SHARE * table.area[gone])
-    merged &= table.area[gone] >= _SWALLOWED * table.peak[gone]
-    merged[merged] = known[heir[gone[merged]]]
-    lost = _remember(lost, table, gone[~merged], index)
-
-    seekers = _seekers(old, centres, colours, areas, table, index)
-    back = _returning(seekers, lost, index)
-    part = _emerging(seekers, set(back), old, areas, table)
-    became = table.ids.copy()  # what the segments of the table are called now
-    into = np.full(len(table.ids), -1, np.int64)  # the piece in which one that ends goes on
-    into[gone[merged]] = heir[gone[merged]]
-    came_back: set[int] = set()
-    for s in back | part:
-        row, main = int(seekers.row[s]), int(seekers.piece[s])
-        mine = np.flatnonzero(old == row) if row >= 0 else np.array([main])
-        if s in part:
-            ids[mine], born[mine], old[mine] = table.ids[part[s]], table.born[part[s]], part[s]
+    candidates = find_candidates(track_of, regions, tracks, index, tuning)
+    back = reidentify(candidates, lost, index, tuning)
+    parts = match_disoccluded(candidates, set(back), track_of, regions, tracks, tuning)
+    naming = _Naming(track_of, heirs, tracks, index)
+    for candidate in back | parts:
+        if candidate in parts:
+            naming.join(candidates, candidate, parts[candidate])
         else:
-            ids[mine], born[mine] = lost.ids[back[s]], lost.born[back[s]]
-            if lost.seen[back[s]] < index - 1:
-                came_back.add(main)
-            elif row < 0:  # it was only mislaid: the motion found was wrong
-                old[mine] = np.searchsorted(table.ids, ids[main])
-        if row >= 0:
-            became[row], into[row] = ids[main], main
-    for a in sorted(came_back.union(np.flatnonzero(ids == 0).tolist())):
-        if a in came_back:
-            events.append((EventKind.RETURN, int(ids[a]), 0))
-            continue
-        ids[a] = next_id
-        next_id += 1
-        b = parent[a]
-        if b >= 0 and share[a] >= _SHARE * areas[a]:  # b is alive, or it would live on in a
-            events.append((EventKind.SPLIT, int(ids[a]), int(became[b])))
-        else:
-            events.append((EventKind.BIRTH, int(ids[a]), 0))
-    returned = set(lost.ids[list(back.values())].tolist())
-    for b in np.flatnonzero(~alive | (into >= 0)).tolist():
-        if into[b] >= 0:
-            events.append((EventKind.MERGE, int(table.ids[b]), int(ids[into[b]])))
-        elif int(table.ids[b]) not in returned:
-            events.append((EventKind.DEATH, int(table.ids[b]), 0))
+            naming.bring_back(candidates, candidate, lost, back[candidate])
+    next_id = naming.name_the_rest(state.next_id, descent, regions, tuning)
+    naming.note_ends(alive, set(lost.ids[list(back.values())].tolist()))
     stay = np.ones(len(lost.ids), np.bool_)
     stay[list(back.values())] = False
-    lost = lost.where(stay)
-    return Settlement(ids, born, old, np.array(events, EVENT_DTYPE), lost, next_id)
+    return Association(
+        naming.ids,
+        naming.first_frame,
+        naming.track_of,
+        np.array(naming.events, EVENT_DTYPE),
+        lost.where(stay),
+        next_id,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Seekers:
-    """Pieces without an identity, and segments young enough to turn out to be another."""
+class _Overlaps:
+    """Pairs of a region and a track that was predicted where it is."""
 
-    row: NDArray[np.int64]  # (n,) of the earlier table, or -1
-    piece: NDArray[np.int64]  # (n,) the largest of its pieces
-    born: NDArray[np.int64]  # (n,)
-    area: NDArray[np.int64]  # (n,) of all its pieces
-    centre: NDArray[np.float64]  # (n, 2) of the largest
-    colours: NDArray[np.float32]  # (n, 9) of the largest
+    region: NDArray[np.int32]  # (n,)
+    track: NDArray[np.int32]  # (n,)
+    overlap: NDArray[np.int64]  # (n,) pixels for which the track was predicted
+    kept: NDArray[np.int64]  # (n,) those that also bear it
 
 
-def _seekers(
-    old: NDArray[np.int64],
-    centres: NDArray[np.float64],
-    colours: NDArray[np.float32],
-    areas: NDArray[np.int64],
-    table: Table,
-    index: int,
-) -> _Seekers:
-    new = np.flatnonzero(old < 0)
-    known = np.flatnonzero(old >= 0)
-    total = np.bincount(old[known], areas[known], len(table.ids)).astype(np.int64)
-    largest = np.zeros(len(table.ids), np.int64)
-    order = known[np.argsort(areas[known], kind="stable")]
-    largest[old[order]] = order
-    young = np.flatnonzero((total > 0) & (index - table.born <= _PROBATION))
-    piece = np.concatenate([new, largest[young]])
-    return _Seekers(
-        np.concatenate([np.full(new.size, -1), young]),
-        piece,
-        np.concatenate([np.full(new.size, index), table.born[young]]),
-        np.concatenate([areas[new], total[young]]),
-        centres[piece],
-        colours[piece],
-    )
+def _tracks_by_kept_pixels(overlaps: _Overlaps, regions: int) -> NDArray[np.int64]:
+    """Return the track (m,) that most kept pixels of each region bear, -1 where there are none."""
+    track_of = np.full(regions, -1, np.int64)
+    order = np.lexsort((-overlaps.track, overlaps.kept))  # most kept last, so that it stays
+    order = order[overlaps.kept[order] > 0]
+    track_of[overlaps.region[order]] = overlaps.track[order]
+    return track_of
 
 
-def _overlaps(
-    pieces: NDArray[np.int32], prior: NDArray[np.int32], labels: NDArray[np.int32], size: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    capacity = 1 << max(10, int(16 * size).bit_length())
-    while True:
-        piece, label, overlap, kept = propagate.count_overlaps(pieces, prior, labels, capacity)
-        if piece.size or not ((prior >= 0) | (labels >= 0)).any():
-            return piece, label, overlap, kept
-        capacity *= 4
+def _adopt_orphans(
+    track_of: NDArray[np.int64],
+    overlaps: _Overlaps,
+    regions: Regions,
+    tracks: TrackTable,
+    tuning: Tuning,
+) -> NDArray[np.bool_]:
+    """Let tracks without a kept pixel live on in the region that covers most of their place.
 
-
-def _returning(seekers: _Seekers, lost: Lost, index: int) -> dict[int, int]:
-    """Match seekers with lost identities of like colour, size and place; nearest first.
-
-    Returns seeker → row of `lost`. Colour is gated by the lost segment's own colours. The place is
-    where its motion would have brought it, the less certain the longer it was away.
+    Changes track_of; returns which tracks (k,) are alive.
     """
-    missed = index - lost.seen
-    step = _PLACE_FRAME + _PLACE_MOTION * (lost.motion**2).sum(axis=1)
-    place = _distance_sq(seekers.centre, lost.anchor + missed[:, None] * lost.motion)
-    place /= _PLACE_AREA * lost.area + missed**2 * step
-    s, r = np.nonzero((place <= _RETURN_PLACE**2) & (lost.born < seekers.born[:, None]))
-    size = (np.log(seekers.area[s] / lost.area[r]) / np.log(_RETURN_AREA)) ** 2
-    near = size <= 1
-    s, r, size = s[near], r[near], size[near]
-    colour = _colour_gap(seekers.colours[s], lost.colours[r])
-    alike = colour <= _RETURN_COLOUR**2
-    s, r = s[alike], r[alike]
-    order = np.argsort(colour[alike] + place[s, r] + size[alike], kind="stable")
-    back: dict[int, int] = {}
-    taken: set[int] = set()
-    for a, row in zip(s[order].tolist(), r[order].tolist(), strict=True):
-        if a not in back and row not in taken:
-            back[a] = row
-            taken.add(row)
-    return back
+    region, track, overlap = overlaps.region, overlaps.track, overlaps.overlap
+    alive = np.zeros(len(tracks.ids), np.bool_)
+    alive[track_of[track_of >= 0]] = True
+    orphans = np.flatnonzero(~alive[track] & (track_of[region] < 0))
+    for k in orphans[np.lexsort((region[orphans], track[orphans], -overlap[orphans]))]:
+        a, b = region[k], track[k]
+        if alive[b] or track_of[a] >= 0:
+            continue
+        if overlap[k] >= tuning.heir_share * min(regions.area[a], tracks.area[b]):
+            track_of[a] = b
+            alive[b] = True
+    return alive
 
 
-def _emerging(
-    seekers: _Seekers,
-    settled: set[int],
-    old: NDArray[np.int64],
-    areas: NDArray[np.int64],
-    table: Table,
-) -> dict[int, int]:
-    """Match seekers with older segments that are partly hidden: a part comes out elsewhere.
+@dataclass(frozen=True, slots=True)
+class _Descent:
+    """Of each region the track it overlaps most, and of each track the region; -1: none."""
 
-    Returns seeker → row of `table`, for seekers that are not `settled`. So an identity can have
-    several components that no pixels join: they hung together in the frames before. What comes out
-    can be no larger than what is hidden, and the place is sought where the whole would be.
-    """
-    area = np.bincount(old[old >= 0], areas[old >= 0], len(table.ids))
-    hidden = table.peak - area
-    rows = np.flatnonzero((area > 0) & (hidden >= _PART_HIDDEN * table.peak))
-    place = _distance_sq(seekers.centre, table.anchor[rows] + table.motion[rows])
-    place *= np.pi / table.peak[rows]  # in squared radii of a disc of that area
-    older = table.born[rows] < seekers.born[:, None]
-    s, r = np.nonzero((place <= _PART_PLACE**2) & older)
-    colour = _colour_gap(seekers.colours[s], table.colours[rows[r]])
-    alike = colour <= _PART_COLOUR**2
-    s, r, colour = s[alike], r[alike], colour[alike]
-    order = np.argsort(colour + place[s, r], kind="stable")
-    part: dict[int, int] = {}
-    gone = {int(seekers.row[a]) for a in settled}
-    hosts: set[int] = set()
-    for a, host in zip(s[order].tolist(), rows[r[order]].tolist(), strict=True):
-        row = int(seekers.row[a])
-        free = a not in part and a not in settled and row not in hosts
-        if free and host not in gone and seekers.area[a] <= hidden[host]:
-            part[a] = host
-            hidden[host] -= seekers.area[a]
-            hosts.add(host)
-            gone.add(row)
-    return part
+    parent: NDArray[np.int64]  # (m,)
+    parent_overlap: NDArray[np.int64]  # (m,)
+    heir: NDArray[np.int64]  # (k,)
+    heir_overlap: NDArray[np.int64]  # (k,)
 
 
-def _distance_sq(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the squared distances (n, m) between places (n, 2) and (m, 2)."""
-    across = np.subtract.outer(mine[:, 0], theirs[:, 0])
-    down = np.subtract.outer(mine[:, 1], theirs[:, 1])
-    return np.asarray(across * across + down * down)
+def _find_descent(overlaps: _Overlaps, regions: int, tracks: int) -> _Descent:
+    region, track, overlap = overlaps.region, overlaps.track, overlaps.overlap
+    order = np.lexsort((-track, -region, overlap))
+    parent, heir = np.full(regions, -1, np.int64), np.full(tracks, -1, np.int64)
+    parent_overlap, heir_overlap = np.zeros(regions, np.int64), np.zeros(tracks, np.int64)
+    parent[region[order]] = track[order]
+    parent_overlap[region[order]] = overlap[order]
+    heir[track[order]] = region[order]
+    heir_overlap[track[order]] = overlap[order]
+    return _Descent(parent, parent_overlap, heir, heir_overlap)
 
 
-def _colour_gap(mine: NDArray[np.float32], theirs: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return how many squared σ (n,) of their own lie between their mean colours and mine."""
-    x, y, z = (mine[:, :3] - theirs[:, :3].astype(np.float64)).T
-    xx, xy, xz, yy, yz, zz = theirs[:, 3:].astype(np.float64).T
-    return np.asarray((xx * x + 2 * (xy * y + xz * z)) * x + (yy * y + 2 * yz * z) * y + zz * z * z)
+def _find_heirs(
+    alive: NDArray[np.bool_],
+    track_of: NDArray[np.int64],
+    descent: _Descent,
+    tracks: TrackTable,
+    tuning: Tuning,
+) -> NDArray[np.int64]:
+    """Return for each track (k,) that ends the region it merges into, -1 where it does not."""
+    heirs = np.full(len(tracks.ids), -1, np.int64)
+    gone = np.flatnonzero(~alive)
+    heir = descent.heir[gone]
+    merged = (heir >= 0) & (descent.heir_overlap[gone] >= tuning.heir_share * tracks.area[gone])
+    merged &= tracks.area[gone] >= tuning.swallowed * tracks.max_area[gone]
+    merged[merged] = track_of[heir[merged]] >= 0
+    heirs[gone[merged]] = heir[merged]
+    return heirs
 
 
-def _remember(lost: Lost, table: Table, gone: NDArray[np.int64], index: int) -> Lost:
-    """Add the rows `gone` of the table; beyond the room there is, the longest lost go first."""
-    joined = Lost(
-        np.concatenate([lost.ids, table.ids[gone]]),
-        np.concatenate([lost.born, table.born[gone]]),
-        np.concatenate([lost.seen, np.full(len(gone), index - 1)]),
-        np.concatenate([lost.area, np.rint(table.peak[gone]).astype(np.int64)]),
-        np.concatenate([lost.anchor, table.anchor[gone]]),
-        np.concatenate([lost.colours, table.colours[gone]]),
-        np.concatenate([lost.motion, table.motion[gone]]),
-    )
-    return joined.where(slice(max(len(joined.ids) - _MOST_LOST, 0), None))
+class _Naming:
+    """Hands out identities region by region, and notes what happened."""
+
+    def __init__(
+        self,
+        track_of: NDArray[np.int64],
+        heirs: NDArray[np.int64],
+        tracks: TrackTable,
+        index: int,
+    ) -> None:
+        self.track_of = track_of
+        self.ids = np.zeros(len(track_of), np.uint32)
+        self.first_frame = np.full(len(track_of), index, np.int64)
+        known = track_of >= 0
+        self.ids[known] = tracks.ids[track_of[known]]
+        self.first_frame[known] = tracks.first_frame[track_of[known]]
+        self.events: list[tuple[int, int, int]] = []
+        self._tracks = tracks
+        self._index = index
+        self._now_called = tracks.ids.copy()  # what the tracks of the frame before are called now
+        self._goes_on_in = heirs.copy()  # the region in which a track that ends goes on, or -1
+        self._came_back: set[int] = set()
+
+    def join(self, candidates: Candidates, candidate: int, host: int) -> None:
+        """Make a candidate part of the track in row `host`."""
+        mine, row, main = self._members(candidates, candidate)
+        self.ids[mine] = self._tracks.ids[host]
+        self.first_frame[mine] = self._tracks.first_frame[host]
+        self.track_of[mine] = host
+        self._note_renaming(row, main)
+
+    def bring_back(
+        self, candidates: Candidates, candidate: int, lost: LostTracks, found: int
+    ) -> None:
+        """Make a candidate the lost track in row `found`."""
+        mine, row, main = self._members(candidates, candidate)
+        self.ids[mine], self.first_frame[mine] = lost.ids[found], lost.first_frame[found]
+        if lost.last_seen[found] < self._index - 1:
+            self._came_back.add(main)
+        elif row < 0:  # it was only mislaid: the motion found was wrong
+            self.track_of[mine] = np.searchsorted(self._tracks.ids, self.ids[main])
+        self._note_renaming(row, main)
+
+    def name_the_rest(
+        self, next_id: int, descent: _Descent, regions: Regions, tuning: Tuning
+    ) -> int:
+        """Give new ids to regions without one; note births, splits and returns."""
+        for a in sorted(self._came_back.union(np.flatnonzero(self.ids == 0).tolist())):
+            if a in self._came_back:
+                self.events.append((EventKind.RETURN, int(self.ids[a]), 0))
+                continue
+            self.ids[a] = next_id
+            next_id += 1
+            parent = descent.parent[a]
+            # the parent is alive, or it would live on in this region
+            if parent >= 0 and descent.parent_overlap[a] >= tuning.heir_share * regions.area[a]:
+                origin = int(self._now_called[parent])
+                self.events.append((EventKind.SPLIT, int(self.ids[a]), origin))
+            else:
+                self.events.append((EventKind.BIRTH, int(self.ids[a]), 0))
+        return next_id
+
+    def note_ends(self, alive: NDArray[np.bool_], returned: set[int]) -> None:
+        """Note merges and deaths of tracks of the frame before."""
+        for b in np.flatnonzero(~alive | (self._goes_on_in >= 0)).tolist():
+            track_id, region = int(self._tracks.ids[b]), self._goes_on_in[b]
+            if region >= 0:
+                self.events.append((EventKind.MERGE, track_id, int(self.ids[region])))
+            elif track_id not in returned:
+                self.events.append((EventKind.DEATH, track_id, 0))
+
+    def _members(
+        self, candidates: Candidates, candidate: int
+    ) -> tuple[NDArray[np.int64], int, int]:
+        """Return the regions of a candidate, its row among the tracks or -1, and the largest."""
+        row, main = int(candidates.row[candidate]), int(candidates.region[candidate])
+        mine = np.flatnonzero(self.track_of == row) if row >= 0 else np.array([main])
+        return mine, row, main
+
+    def _note_renaming(self, row: int, main: int) -> None:
+        if row >= 0:
+            self._now_called[row], self._goes_on_in[row] = self.ids[main], main

@@ -1,8 +1,8 @@
-"""Pixels to planes: L*a*b* colour and edge strength. Knows OpenCV's types and orders."""
+"""Pixels to planes: L*a*b* colour, luma and gradient. Knows OpenCV's types and orders."""
 
 from __future__ import annotations
 
-import threading
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import cv2
@@ -15,13 +15,6 @@ Pixel = TypeVar("Pixel", np.uint8, np.float32)
 
 LANES = 16  # kernels read rows in chunks of this many pixels
 FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry weight
-# How often the resolution of `brightness` is halved before motion is sought: at a quarter of that
-# of the frame thin things are lost.
-_FLOW_SCALES = {"fine": 0, "fast": 1}
-_FLOW_STRIDE = 6
-_FLOW_STEPS = 8
-_FLOW_REFINEMENTS = 0
-_LEAST_FLOW = 16  # pixels: a smaller side has no room for the search pyramid
 _BACKDROP = 0.5  # transparent pixels are seen over mid-grey
 # sRGB to XYZ under D65; divided by its sums, white is (1, 1, 1) and grey has no hue.
 _XYZ = np.array(
@@ -34,29 +27,33 @@ _XYZ = np.array(
 _MATRIX = (_XYZ / _XYZ.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-class _OneThread:
-    """Keeps OpenCV to one thread while anybody is inside; the number is the whole process's."""
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One frame at the size at which it is segmented."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._usual = 0
+    rgb: NDArray[np.uint8] | NDArray[np.uint16]  # (h, w, 3)
+    planes: NDArray[np.float32]  # (3, h, pitch) L*a*b*
+    smooth: NDArray[np.float32]  # (3, h, w) less noisy: what is compared over time
+    gradient: NDArray[np.float32]  # (h, w) how much of an edge each pixel is
+    half_luma: NDArray[np.uint8]  # of the frame itself, for flow; empty for a single image
 
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._usual = cv2.getNumThreads()
-                cv2.setNumThreads(1)
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                cv2.setNumThreads(self._usual)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width."""
+        h, w = self.gradient.shape
+        return h, w
 
 
-_ONE_THREAD = _OneThread()
+_NO_LUMA = np.zeros((0, 0), np.uint8)
+
+
+def picture(
+    rgb: NDArray[np.uint8] | NDArray[np.uint16], luma: NDArray[np.uint8] = _NO_LUMA
+) -> Picture:
+    """Return the planes of an image (h, w, 3); luma: of the frame it was scaled from."""
+    planes = lab_planes(rgb)
+    smooth = smoothed(planes, rgb.shape[1])
+    return Picture(rgb, planes, smooth, gradient_magnitude(smooth), luma)
 
 
 def as_rgb(image: Any) -> NDArray[np.uint8] | NDArray[np.uint16]:
@@ -122,27 +119,22 @@ def smoothed(planes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
     return smooth
 
 
-def slope(smooth: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the length (h, w) of the colour gradient of smoothed planes."""
-    length = np.empty(smooth.shape[1:], np.float32)
-    kernels.measure_slope(smooth, length)
-    return length
+def gradient_magnitude(smooth: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the length (h, w) of the colour gradient of smoothed planes, L*a*b* per pixel."""
+    magnitude = np.empty(smooth.shape[1:], np.float32)
+    kernels.gradient_magnitude(smooth, magnitude)
+    return magnitude
 
 
-def edge_strength(planes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
-    """Return the colour gradient (h, w) at a scale of one pixel, in L*a*b* units per pixel."""
-    return slope(smoothed(planes, width))
-
-
-def brightness(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the brightness in which motion is sought, at half the resolution of a frame."""
+def half_luma(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the luma in which optical flow is sought, at half the resolution of a frame."""
     h, w, _ = rgb.shape
-    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
+    luma = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
     half = ((w + 1) // 2, (h + 1) // 2)
-    return np.asarray(cv2.resize(grey, half, interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(cv2.resize(luma, half, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def scaled(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:
+def resized(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:
     """Return a picture (h, w) or (h, w, 3), uint8 or float32, at another `shape` (h, w)."""
     if picture.shape[:2] == shape:
         return picture
@@ -150,30 +142,3 @@ def scaled(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:
     smaller = 4 * shape[0] * shape[1] < picture.shape[0] * picture.shape[1]
     way = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, shape[::-1], interpolation=way), picture.dtype)
-
-
-def flow_back(
-    now: NDArray[np.uint8],
-    before: NDArray[np.uint8],
-    shape: tuple[int, int],
-    quality: str = "fine",
-) -> NDArray[np.float32]:
-    """Return (h, w, 2) float32: how far to go from each pixel to where it was before.
-
-    now, before: as `brightness` gives them; shape (h, w): that of the picture whose pixels are
-    meant. Dense inverse search, at the resolution of `now` or, with the quality "fast", at half of
-    it. It runs on one thread, because its result depends on how many there are. Pictures too small
-    for its patches do not move.
-    """
-    if min(now.shape) < _LEAST_FLOW:
-        return np.zeros((*shape, 2), np.float32)
-    with _ONE_THREAD:
-        search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
-        search.setFinestScale(_FLOW_SCALES[quality])
-        search.setPatchStride(_FLOW_STRIDE)
-        search.setGradientDescentIterations(_FLOW_STEPS)
-        search.setVariationalRefinementIterations(_FLOW_REFINEMENTS)
-        flow = np.zeros((*now.shape, 2), np.float32)
-        flow = np.asarray(search.calc(now, scaled(before, now.shape), flow), np.float32)
-        flow *= np.array([shape[1] / now.shape[1], shape[0] / now.shape[0]], np.float32)
-        return scaled(flow, shape)

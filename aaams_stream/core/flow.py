@@ -1,54 +1,118 @@
-"""Motion since the frame before, which needs no labels: it may be sought ahead of the segmenter."""
+"""Optical flow since the frame before. It needs no labels, so it may be sought ahead."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core import features
-from aaams_stream.core.upsample import working_shape
+from aaams_stream.core.scale import processing_shape
+from aaams_stream.core.tuning import DEFAULT, Tuning
 from aaams_stream.model import Frame
 from aaams_stream.params import Params
 
+# How often the resolution of the luma is halved before flow is sought: at a quarter of that of the
+# frame thin things are lost.
+_FINEST_SCALES = {"fine": 0, "fast": 1}
+_LEAST_SIDE = 16  # pixels: a smaller side has no room for the search pyramid
+
+
+class _OneThread:
+    """Keeps OpenCV to one thread while anybody is inside; the number is the whole process's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._usual = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = cv2.getNumThreads()
+                cv2.setNumThreads(1)
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                cv2.setNumThreads(self._usual)
+
+
+_ONE_THREAD = _OneThread()
+
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
-    """The brightness of a frame and, where it was sought ahead, its motion since another."""
+class FlowHint:
+    """The luma of a frame and, where it was sought ahead, its flow since another."""
 
-    grey: NDArray[np.uint8]  # as `features.brightness` gives it
+    half_luma: NDArray[np.uint8]  # as `features.half_luma` gives it
     before: NDArray[np.uint8] | None = None  # that of the other frame
     quality: str = ""
-    flow: NDArray[np.float32] | None = None  # as `features.flow_back` gives it
+    tuning: Tuning = DEFAULT
+    flow: NDArray[np.float32] | None = None  # as `backward_flow` gives it
 
-    def flow_back(
-        self, before: NDArray[np.uint8], shape: tuple[int, int], quality: str
+    def backward_flow(
+        self, before: NDArray[np.uint8], shape: tuple[int, int], quality: str, tuning: Tuning
     ) -> NDArray[np.float32]:
-        """Return what `features.flow_back` does: what was sought ahead, if it was the same.
+        """Return what `backward_flow` does: what was sought ahead, if it was the same.
 
-        That is a copy, for the caller to change. Which frame came before is told by the array
-        itself: one that was dropped in between, or a state that was restored, has another.
+        Which frame came before is told by the array itself: one that was dropped in between, or a
+        state that was restored, has another.
         """
-        same = self.before is before and self.quality == quality
+        same = self.before is before and self.quality == quality and self.tuning == tuning
         if same and self.flow is not None and self.flow.shape[:2] == shape:
-            return self.flow.copy()
-        return features.flow_back(self.grey, before, shape, quality)
+            return self.flow
+        return backward_flow(self.half_luma, before, shape, quality, tuning)
 
 
-def with_glimpses(frames: Iterable[Frame], params: Params) -> Iterator[tuple[Frame, Glimpse]]:
-    """Yield each frame with its motion since the one before; `params` are the segmenter's.
+def with_flow(
+    frames: Iterable[Frame], params: Params, tuning: Tuning = DEFAULT
+) -> Iterator[tuple[Frame, FlowHint]]:
+    """Yield each frame with its flow since the one before; settings are the segmenter's.
 
-    For a thread that runs ahead of the segmenter. The motion found is the same to the last bit.
+    For a thread that runs ahead of the segmenter. The flow found is the same to the last bit.
     """
     before = None
     quality = params.stream.flow
     for frame in frames:
-        grey = features.brightness(frame.rgb)
+        luma = features.half_luma(frame.rgb)
         flow = None
-        if before is not None and before.shape == grey.shape:
-            shape = working_shape(frame.rgb.shape, params.stream.scale)
-            flow = features.flow_back(grey, before, shape, quality)
-        yield frame, Glimpse(grey, before, quality, flow)
-        before = grey
+        if before is not None and before.shape == luma.shape:
+            shape = processing_shape(frame.rgb.shape, params.stream.scale, tuning)
+            flow = backward_flow(luma, before, shape, quality, tuning)
+        yield frame, FlowHint(luma, before, quality, tuning, flow)
+        before = luma
+
+
+def backward_flow(
+    now: NDArray[np.uint8],
+    before: NDArray[np.uint8],
+    shape: tuple[int, int],
+    quality: str = "fine",
+    tuning: Tuning = DEFAULT,
+) -> NDArray[np.float32]:
+    """Return (h, w, 2) float32: how far to go from each pixel to where it was before.
+
+    now, before: as `features.half_luma` gives them; shape (h, w): that of the picture whose pixels
+    are meant. Dense inverse search, at the resolution of `now` or, with the quality "fast", at half
+    of it. It runs on one thread, because its result depends on how many there are. Pictures too
+    small for its patches do not move.
+    """
+    if min(now.shape) < _LEAST_SIDE:
+        return np.zeros((*shape, 2), np.float32)
+    with _ONE_THREAD:
+        search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
+        search.setFinestScale(_FINEST_SCALES[quality])
+        search.setPatchStride(tuning.flow_stride)
+        search.setGradientDescentIterations(tuning.flow_steps)
+        search.setVariationalRefinementIterations(tuning.flow_refinements)
+        flow = np.zeros((*now.shape, 2), np.float32)
+        flow = np.asarray(search.calc(now, features.resized(before, now.shape), flow), np.float32)
+        flow *= np.array([shape[1] / now.shape[1], shape[0] / now.shape[0]], np.float32)
+        return features.resized(flow, shape)

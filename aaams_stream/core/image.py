@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.core import features
-from aaams_stream.core.mean_shift import (
-    FLOOR,
-    History,
-    cluster_pixels,
-    densest_pixels,
-    find_modes,
-    stopwatch,
-)
-from aaams_stream.core.region_graph import MergeTree, build_tree, connect_regions
+from aaams_stream.core import features, packed
+from aaams_stream.core.mean_shift import History, cluster_pixels
+from aaams_stream.core.merge_tree import MergeTree, build_tree
+from aaams_stream.core.modes import densest_pixels, find_modes
+from aaams_stream.core.region_graph import build_rag
+from aaams_stream.core.stopwatch import stopwatch
+from aaams_stream.core.tuning import DEFAULT, Tuning
 from aaams_stream.jit import compile_ahead
 from aaams_stream.params import Params, resolve
 
@@ -47,6 +44,7 @@ def segment_image(
     params: Params | str | Path | None = None,
     *,
     segments: int | None = None,
+    tuning: Tuning = DEFAULT,
 ) -> ImageSegmentation:
     """Segment one image: (h, w), (h, w, 3) or (h, w, 4), uint8 or uint16, from 1x1 upwards.
 
@@ -57,28 +55,27 @@ def segment_image(
     params = resolve(params)
     stats: dict[str, float] = {}
     clock = stopwatch(stats)
-    pixels = features.as_rgb(rgb)
+    image = features.as_rgb(rgb)
     if segments is not None and segments < 1:
         raise ValueError(f"segments must be >= 1, got {segments}")
     compile_ahead()
-    planes = features.lab_planes(pixels)
-    strength = features.edge_strength(planes, pixels.shape[1])
+    picture = features.picture(image)
     clock("features")
-    clusters, alive, history = cluster_pixels(planes, pixels.shape[1], params, clock)
-    floor = FLOOR * params.colour.sigma2
-    graph = connect_regions(clusters.owner, planes, clusters.density, strength)
-    tree = build_tree(graph, params.post, params.post.min_size, floor)
+    grid, alive, history = cluster_pixels(picture.planes, image.shape[1], params, tuning, clock)
+    density = grid.pixels.density
+    graph = build_rag(grid.pixels.owner, picture, density, tuning)
+    tree = build_tree(graph, params, tuning, params.post.min_size)
     if segments is None:
         labels = tree.cut(level=params.post.threshold)
     else:
         labels = tree.cut(segments=segments)
     rows = labels.view(np.int32)  # as streams have them: kernels are compiled for one type
-    modes = find_modes(rows, densest_pixels(rows, clusters.density), clusters, alive, params)
+    modes = find_modes(rows, densest_pixels(rows, density), grid, alive, params)
     clock("post")
     return ImageSegmentation(
         labels,
-        modes.location,
-        modes.bandwidths(),
+        modes.position,
+        packed.bandwidths(modes.precision),
         modes.density,
         n_iter=len(history.merges),
         history=history,

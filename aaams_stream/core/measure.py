@@ -1,29 +1,68 @@
-"""What consumers learn about the segments of a frame."""
+"""What consumers learn about the segments of a frame; each figure is measured once.
+
+Colours and motion come from the picture that was segmented, shapes and contacts from the pixels of
+the frame itself.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.core.mean_shift import Modes
+from aaams_stream.core import packed
+from aaams_stream.core.features import Picture
 from aaams_stream.core.state import SegmenterState
-from aaams_stream.kernels import measure
+from aaams_stream.kernels import measure as kernels
 from aaams_stream.model import ADJACENCY_DTYPE, SEGMENT_DTYPE, EventKind
 
+_CONTACTS = 4  # a plane map has less than three pairs a segment
 
-def describe(
-    state: SegmenterState, planes: NDArray[np.float32], flow: NDArray[np.float32] | None
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the segment table (SEGMENT_DTYPE) and the adjacency (ADJACENCY_DTYPE) of the frame.
 
-    state: after the frame; planes (3, h, pitch): its L*a*b* colours; flow (h, w, 2): to where each
-    pixel was in the frame before, None where nothing is known of it.
+class Tables(NamedTuple):
+    """The tables of one frame."""
+
+    segments: NDArray[Any]  # (k,) SEGMENT_DTYPE, rows in order of id
+    adjacency: NDArray[Any]  # (n,) ADJACENCY_DTYPE, rows in order of both ids
+
+
+def measure(
+    state: SegmenterState,
+    labels: NDArray[np.int32],
+    picture: Picture,
+    flow: NDArray[np.float32] | None,
+) -> Tables:
+    """Return the tables of a frame.
+
+    state: after the frame; labels (H, W): its labels in the frame's own pixels; picture: what was
+    segmented; flow (h, w, 2): to where each of its pixels was in the frame before, None where
+    nothing is known of it.
     """
+    count = len(state.tracks.ids)
     if flow is None:
-        flow = np.zeros((*state.labels.shape, 2), np.float32)
-    return _segments(state, planes, flow), _adjacency(state, planes)
+        flow = np.zeros((*picture.shape, 2), np.float32)
+    rows = _colours_and_modes(state, picture, flow)
+    area, perimeter = np.empty((2, count), np.int64)
+    bbox = np.empty((count, 4), np.int32)
+    sums = np.empty((count, 2))
+    first, second, length = kernels.measure_shapes(
+        labels, _CONTACTS * count, area, bbox, sums, perimeter
+    )
+    rows["area"] = area
+    rows["perimeter"] = perimeter
+    rows["bbox"] = bbox
+    rows["centroid"] = sums / area[:, None]
+    if labels.shape != picture.shape:
+        _scale(rows, np.array(labels.shape[::-1]) / picture.shape[::-1])
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    adjacency = np.empty(len(order), ADJACENCY_DTYPE)
+    adjacency["first"] = state.tracks.ids[first]
+    adjacency["second"] = state.tracks.ids[second]
+    adjacency["length"] = length[order]
+    adjacency["contrast"] = _contrast(state.labels, picture, rows["colour"], first, second)
+    return Tables(rows, adjacency)
 
 
 def remember_parents(
@@ -34,54 +73,63 @@ def remember_parents(
     rows = np.stack([split["id"], split["other"]], axis=1)
     if before is not None:
         rows = np.concatenate([before.parents, rows])
-    known = np.concatenate([after.table.ids, after.lost.ids])
+    known = np.concatenate([after.tracks.ids, after.lost.ids])
     return rows[np.isin(rows[:, 0], known)]
 
 
-def _segments(
-    state: SegmenterState, planes: NDArray[np.float32], flow: NDArray[np.float32]
+def _colours_and_modes(
+    state: SegmenterState, picture: Picture, flow: NDArray[np.float32]
 ) -> NDArray[Any]:
-    table = state.table
-    count = len(table.ids)
-    area, perimeter = np.empty((2, count), np.int64)
-    bbox = np.empty((count, 4), np.int32)
-    sums = np.empty((count, 10))
-    measure.measure_segments(state.labels, planes, flow, area, bbox, sums, perimeter)
+    """Return the table with all that does not depend on the frame's own pixels."""
+    tracks = state.tracks
+    count = len(tracks.ids)
+    area = np.empty(count, np.int64)
+    sums = np.empty((count, 8))
+    kernels.measure_colours(state.labels, picture.planes, flow, area, sums)
     sums /= area[:, None]
-    variance = sums[:, 5:8] - sums[:, 2:5] ** 2
-    modes = Modes(table.location, table.precision, table.moments, table.density)
-    bandwidth = modes.bandwidths()
+    variance = sums[:, 3:6] - sums[:, :3] ** 2
+    bandwidth = packed.bandwidths(tracks.precision)
     rows = np.zeros(count, SEGMENT_DTYPE)
-    rows["id"] = table.ids
-    rows["area"] = area
-    rows["mode"] = table.location
-    rows["bandwidth_colour"] = bandwidth[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    rows["id"] = tracks.ids
+    rows["mode"] = tracks.mode
+    rows["bandwidth_colour"] = bandwidth[:, packed.ROW, packed.COLUMN]
     rows["bandwidth_space"] = bandwidth[:, [3, 3, 4], [3, 4, 4]]
-    rows["bbox"] = bbox
-    rows["density"] = table.density
-    rows["centroid"] = sums[:, :2]
-    rows["colour"] = sums[:, 2:5]
+    rows["density"] = tracks.density
+    rows["colour"] = sums[:, :3]
     rows["colour_spread"] = np.sqrt(np.maximum(variance, 0.0))
-    rows["perimeter"] = perimeter
-    rows["motion"] = sums[:, 8:]
-    rows["age"] = state.index - 1 - table.born
-    here = state.parents[np.isin(state.parents[:, 0], table.ids)]
-    rows["parent"][np.searchsorted(table.ids, here[:, 0])] = here[:, 1]
+    rows["motion"] = sums[:, 6:]
+    rows["age"] = state.index - 1 - tracks.first_frame
+    here = state.parents[np.isin(state.parents[:, 0], tracks.ids)]
+    rows["parent"][np.searchsorted(tracks.ids, here[:, 0])] = here[:, 1]
     return rows
 
 
-def _adjacency(state: SegmenterState, planes: NDArray[np.float32]) -> NDArray[Any]:
-    count = len(state.table.ids)
-    capacity = 1 << (8 * count).bit_length()  # a plane map has less than three pairs a segment
-    while True:
-        first, second, length, contrast = measure.find_contacts(state.labels, planes, capacity)
-        if first.size or count == 1:
-            break
-        capacity *= 4  # segments in several parts may touch more often
-    order = np.lexsort((second, first))
-    rows = np.empty(len(order), ADJACENCY_DTYPE)
-    rows["first"] = state.table.ids[first[order]]
-    rows["second"] = state.table.ids[second[order]]
-    rows["length"] = length[order]
-    rows["contrast"] = contrast[order] / length[order]
-    return rows
+def _scale(rows: NDArray[Any], scale: NDArray[np.float64]) -> None:
+    """Bring places, motion and bandwidths to the pixels of the frame."""
+    rows["mode"][:, packed.PLACE] = packed.scaled_places(rows["mode"][:, packed.PLACE], scale)
+    rows["motion"] = rows["motion"] * scale
+    rows["bandwidth_space"] = rows["bandwidth_space"] * packed.scale_products(scale)
+
+
+def _contrast(
+    labels: NDArray[np.int32],
+    picture: Picture,
+    colour: NDArray[np.float32],
+    first: NDArray[np.int32],
+    second: NDArray[np.int32],
+) -> NDArray[np.float32]:
+    """Return the contrast of pairs in the picture that was segmented.
+
+    labels (h, w): of that picture; pairs that touch in the frame alone have that of their means.
+    """
+    found = kernels.find_contacts(labels, picture.planes, _CONTACTS * len(colour))
+    known = found[0].astype(np.uint64) << 32 | found[1].astype(np.uint64)
+    order = np.argsort(known)
+    known, mean = known[order], (found[3][order] / found[2][order]).astype(np.float32)
+    apart = colour[first] - colour[second]
+    contrast = np.sqrt((apart**2).sum(axis=1))
+    if known.size:
+        pair = first.astype(np.uint64) << 32 | second.astype(np.uint64)
+        at = np.minimum(np.searchsorted(known, pair), known.size - 1)
+        contrast = np.where(known[at] == pair, mean[at], contrast)
+    return np.asarray(contrast, np.float32)

@@ -1,6 +1,6 @@
 """Alg. 1 on a pixel grid, the agglomeration: trajectories, merge check, merges.
 
-The per-cluster arrays are those of `window`. Each pass reads one state and merges clusters one by
+Clusters and pixels are those of `records`. Each pass reads one state and merges clusters one by
 one in an order fixed by density and index, so nothing depends on the number of threads.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-_LANES = 16  # pixels per chunk of a window row: two vectors, no remainder
+from aaams_stream.kernels.common import LANES, find_root
+from aaams_stream.kernels.records import Clusters, Scales
+
 _LEVELS = 4096  # steps of density that order the merges
 
 
@@ -50,32 +52,29 @@ def add_moments(a, b):
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def begin_trajectories(clusters, location, rho, moments):
+def begin_trajectories(which, clusters):
     """Begin the trajectory of each listed cluster with the place where it stands."""
-    for i in prange(clusters.size):
-        u = clusters[i]
-        moments[u, 0] = rho[u]
+    trajectory = clusters.trajectory
+    position = clusters.position
+    rho = clusters.rho
+    for i in prange(which.size):
+        u = which[i]
+        trajectory[u, 0] = rho[u]
         for k in range(5):
-            moments[u, 1 + k] = location[u, k]
+            trajectory[u, 1 + k] = position[u, k]
         for k in range(6, 15):
-            moments[u, k] = np.float32(0.0)
+            trajectory[u, k] = np.float32(0.0)
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def extend_trajectories(clusters, location, rho, moments):
+def extend_trajectories(which, clusters):
     """Add the place where each listed cluster stands to its trajectory, weighted by its density."""
-    for i in prange(clusters.size):
-        u = clusters[i]
-        add_place(moments[u], rho[u], location[u])
-
-
-@njit(cache=True, error_model="numpy")
-def find(parent, c):
-    """Root of `c`, halving the path on the way."""
-    while parent[c] != c:
-        parent[c] = parent[parent[c]]
-        c = parent[c]
-    return c
+    trajectory = clusters.trajectory
+    position = clusters.position
+    rho = clusters.rho
+    for i in prange(which.size):
+        u = which[i]
+        add_place(trajectory[u], rho[u], position[u])
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -97,18 +96,18 @@ def same_mode(u, m, y, bearing, colour_weight, space_weight):
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def join(u, v, rho, parent, count, moments, changed):
+def absorb(u, v, clusters):
     """Merge clusters u and v; the denser assimilates the other. Returns whether u survives."""
-    if rho[u] > rho[v]:
-        parent[v] = u
-        count[u] += count[v]
-        add_moments(moments[u], moments[v])
-        changed[u] = True
+    if clusters.rho[u] > clusters.rho[v]:
+        clusters.parent[v] = u
+        clusters.members[u] += clusters.members[v]
+        add_moments(clusters.trajectory[u], clusters.trajectory[v])
+        clusters.changed[u] = True
         return True
-    parent[u] = v
-    count[v] += count[u]
-    add_moments(moments[v], moments[u])
-    changed[v] = True
+    clusters.parent[u] = v
+    clusters.members[v] += clusters.members[u]
+    add_moments(clusters.trajectory[v], clusters.trajectory[u])
+    clusters.changed[v] = True
     return False
 
 
@@ -137,35 +136,22 @@ def order_by_density(clusters, rho, order):
 
 
 @njit(cache=True, error_model="numpy")
-def merge_pixels(
-    order,
-    y0,
-    y1,
-    planes,
-    epsilon_colour_sq,
-    epsilon_space_sq,
-    colour_weight,
-    space_weight,
-    location,
-    bearing,
-    rho,
-    parent,
-    count,
-    moments,
-    changed,
-    w,
-):
+def merge_pixels(order, y0, y1, planes, clusters, scales, w):
     """Merge single-pixel clusters one by one in the order given, looking at rows y0 to y1 only.
 
     The first pass of Alg. 1, when every pixel owns itself. Returns the merges made.
     """
+    epsilon_colour_sq = scales.epsilon_colour
+    epsilon_space_sq = scales.epsilon_space
+    bearing = clusters.bearing
+    parent = clusters.parent
     reach = int(np.sqrt(epsilon_space_sq))
     y = np.empty(5, np.float32)
     merges = 0
     for u in order:
         if parent[u] != u:
             continue
-        place = location[u]
+        place = clusters.position[u]
         alive = True
         row = max(int(place[4]) - reach, y0)
         last = min(int(place[4]) + reach + 2, y1)
@@ -187,14 +173,14 @@ def merge_pixels(
                 if gap > epsilon_colour_sq:
                     continue
                 p = row * w + x
-                v = find(parent, np.int32(p))
+                v = find_root(parent, np.int32(p))
                 if v == u:
                     continue
                 y[3] = np.float32(x)
-                if not same_mode(place, bearing[u], y, bearing[p], colour_weight, space_weight):
+                if not same_mode(place, bearing[u], y, bearing[p], scales.colour, scales.space):
                     continue
                 merges += 1
-                alive = join(u, v, rho, parent, count, moments, changed)
+                alive = absorb(u, v, clusters)
                 if not alive:
                     break
             row += 1
@@ -202,21 +188,7 @@ def merge_pixels(
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def merge_first(
-    band,
-    planes,
-    epsilon_colour_sq,
-    epsilon_space_sq,
-    colour_weight,
-    space_weight,
-    location,
-    bearing,
-    rho,
-    parent,
-    count,
-    moments,
-    changed,
-):
+def merge_first(band, planes, clusters, scales):
     """First merge pass: inside bands of rows, densest first, then across the seams of the bands.
 
     band: the most rows a band may have.
@@ -224,6 +196,9 @@ def merge_first(
     Only a cluster that stands within ε of a seam can still find something new in the second part.
     """
     h = planes.shape[1]
+    # a record that goes into a prange is put together inside
+    position, rho, shift, bearing, trajectory, precision, parent, members, changed = clusters
+    colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive = scales
     w = rho.size // h
     bands = 2 * ((h + 2 * band - 1) // (2 * band))  # even, so that two threads share alike
     band = (h + bands - 1) // bands
@@ -237,31 +212,20 @@ def merge_first(
         y1 = min(y0 + band, h)
         order = np.empty((y1 - y0) * w, np.int32)
         order_by_density(np.arange(y0 * w, y1 * w).astype(np.int32), rho, order)
-        merged[b] = merge_pixels(
-            order,
-            y0,
-            y1,
-            planes,
-            epsilon_colour_sq,
-            epsilon_space_sq,
-            colour_weight,
-            space_weight,
-            location,
-            bearing,
-            rho,
-            parent,
-            count,
-            moments,
-            changed,
-            w,
+        mine = Clusters(
+            position, rho, shift, bearing, trajectory, precision, parent, members, changed
         )
-    reach = np.sqrt(epsilon_space_sq)
+        sizes = Scales(
+            colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive
+        )
+        merged[b] = merge_pixels(order, y0, y1, planes, mine, sizes, w)
+    reach = np.sqrt(epsilon_space)
     near = np.empty(rho.size, np.int32)
     n = 0
     for u in range(rho.size):
         if parent[u] == u:
             b = (u // w) // band
-            y = location[u, 4]
+            y = position[u, 4]
             if (b > 0 and y - reach < b * band) or (
                 b < bands - 1 and y + reach > (b + 1) * band - 1
             ):
@@ -269,24 +233,7 @@ def merge_first(
                 n += 1
     order = np.empty(n, np.int32)
     order_by_density(near[:n], rho, order)
-    return merged.sum() + merge_pixels(
-        order,
-        np.int64(0),
-        h,
-        planes,
-        epsilon_colour_sq,
-        epsilon_space_sq,
-        colour_weight,
-        space_weight,
-        location,
-        bearing,
-        rho,
-        parent,
-        count,
-        moments,
-        changed,
-        w,
-    )
+    return merged.sum() + merge_pixels(order, np.int64(0), h, planes, clusters, scales, w)
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
@@ -303,7 +250,7 @@ def near_lanes(flat, plane, at, first, dy, place, epsilon_colour_sq, epsilon_spa
     at_a = at_l + plane
     at_b = at_a + plane
     hits = np.int32(0)
-    for j in range(np.uintp(_LANES)):
+    for j in range(np.uintp(LANES)):
         dl = flat[at_l + j] - ul
         da = flat[at_a + j] - ua
         db = flat[at_b + j] - ub
@@ -316,47 +263,44 @@ def near_lanes(flat, plane, at, first, dy, place, epsilon_colour_sq, epsilon_spa
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def find_partners(
-    clusters,
-    planes,
-    owner,
-    start,
-    epsilon_colour_sq,
-    epsilon_space_sq,
-    colour_weight,
-    space_weight,
-    location,
-    shift,
-    bearing,
-    rho,
-    partners,
-    found,
-):
+def find_partners(which, pixels, clusters, scales, partners, found):
     """List the clusters that each moved cluster may merge with, in the order they are met.
 
-    clusters (m,); writes partners (m, k) int32 and found (m,) int32, which exceeds k where there
-    are more. A partner owns a data point within ε that passes the merge check. The list ends with
-    the first partner that is denser: whatever else merges before, that one will absorb the
-    cluster, because in every merge the denser survives.
+    which (m,): rows of clusters; writes partners (m, k) int32 and found (m,) int32, which exceeds k
+    where there are more. A partner owns a data point within ε that passes the merge check. The list
+    ends with the first partner that is denser: whatever else merges before, that one will absorb
+    the cluster, because in every merge the denser survives.
     """
+    planes = pixels.planes
+    owner = pixels.owner
+    start = pixels.start
+    position = clusters.position
+    rho = clusters.rho
+    shift = clusters.shift
+    bearing = clusters.bearing
+    colour = scales.colour
+    space = scales.space
+    epsilon_colour_sq = scales.epsilon_colour
+    epsilon_space_sq = scales.epsilon_space
     _, h, pitch = planes.shape
     flat = planes.reshape(planes.size)
     plane = np.uintp(h * pitch)
     reach = int(np.sqrt(epsilon_space_sq))
-    chunks = min((2 * reach + 2 + _LANES - 1) // _LANES, pitch // _LANES)
+    chunks = min((2 * reach + 2 + LANES - 1) // LANES, pitch // LANES)
     room = partners.shape[1]
-    for i in prange(clusters.size):
-        u = clusters[i]
-        place = location[u]
+    for i in prange(which.size):
+        u = which[i]
+        place = position[u]
+        own_shift = shift[u]
         y = np.empty(5, np.float32)
         n = 0
         lost = False
-        left = min(max(int(place[3]) - reach, 0), pitch - chunks * _LANES)
+        left = min(max(int(place[3]) - reach, 0), pitch - chunks * LANES)
         top = max(int(place[4]) - reach, 0)
         end = min(int(place[4]) + reach + 2, h)
         for job in range((end - top) * chunks):
             row = top + job // chunks
-            x = left + job % chunks * _LANES
+            x = left + job % chunks * LANES
             y[4] = np.float32(row)
             hits = near_lanes(
                 flat,
@@ -380,7 +324,7 @@ def find_partners(
                         y[2] = planes[2, row, x]
                         y[3] = np.float32(x)
                         ahead = bearing[start[row, x]]
-                        if same_mode(place, shift[u], y, ahead, colour_weight, space_weight):
+                        if same_mode(place, own_shift, y, ahead, colour, space):
                             if n < room:
                                 partners[i, n] = v
                             n += 1
@@ -395,39 +339,42 @@ def find_partners(
 
 
 @njit(cache=True, error_model="numpy")
-def merge_partners(order, clusters, partners, found, rho, parent, count, moments, changed):
+def merge_partners(order, which, partners, found, clusters):
     """Merge clusters with their partners one by one, densest first (Alg. 1).
 
-    order (m,): positions in `clusters`. Partners beyond the room of the list wait for the next
-    iteration. Returns the merges made.
+    order (m,): positions in `which`, rows of clusters. Partners beyond the room of the list wait
+    for the next iteration. Returns the merges made.
     """
     merges = 0
     for i in order:
-        u = clusters[i]
-        if parent[u] != u:
+        u = which[i]
+        if clusters.parent[u] != u:
             continue
         for k in range(min(found[i], partners.shape[1])):
-            v = find(parent, partners[i, k])
+            v = find_root(clusters.parent, partners[i, k])
             if v == u:
                 continue
             merges += 1
-            if not join(u, v, rho, parent, count, moments, changed):
+            if not absorb(u, v, clusters):
                 break
     return merges
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def refresh_owners(pixels, owner, parent, count, least, ripe):
-    """Point the listed pixels at their surviving clusters; mark those of `least` members or more.
+def refresh_owners(where, pixels, clusters, scales):
+    """Point the listed pixels at their surviving clusters; mark those that are adaptive.
 
-    pixels (m,): flat indices into owner and ripe (h, w).
+    where (m,): flat indices of pixels.
     """
-    owners = owner.reshape(owner.size)
-    marks = ripe.reshape(ripe.size)
-    for i in prange(pixels.size):
-        p = pixels[i]
+    owners = pixels.owner.reshape(pixels.owner.size)
+    marks = pixels.adaptive.reshape(pixels.adaptive.size)
+    parent = clusters.parent
+    members = clusters.members
+    least = scales.adaptive
+    for i in prange(where.size):
+        p = where[i]
         c = owners[p]
         while parent[c] != c:
             c = parent[c]
         owners[p] = c
-        marks[p] = count[c] >= least
+        marks[p] = members[c] >= least

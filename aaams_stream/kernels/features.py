@@ -1,4 +1,4 @@
-"""Light to colours, and the slope of colour. Floats are float32; a row owns its output."""
+"""Light to colours, and the gradient of colour. Floats are float32; a row owns its output."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def light_to_lab(light, matrix, far, planes):
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def measure_slope(smooth, slope):
-    """Write the length of the colour gradient of smooth (3, h, w) to slope (h, w).
+def gradient_magnitude(smooth, magnitude):
+    """Write the length of the colour gradient of smooth (3, h, w) to magnitude (h, w).
 
     Sobel's: the central difference, smoothed across; beyond the border the picture is mirrored.
     """
     _, h, w = smooth.shape
     eighth = np.float32(0.125)
     for y in prange(h):
-        total = slope[y]
+        total = magnitude[y]
         across = np.empty(w + 2, np.float32)  # a pixel more on either side
         down = np.empty(w + 2, np.float32)
         for x in range(w):

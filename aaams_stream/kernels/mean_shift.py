@@ -1,17 +1,9 @@
 """Alg. 1 on a pixel grid, the climb: joint colour-space window sums.
 
-A cluster has one row in every per-cluster array. A map (h, w) tells with which cluster each pixel
-began; on a single image every pixel began as one, of its own index.
-
-    location  (n, 5)   L, a, b, x, y: where the cluster stands
-    bearing   (n, 5)   the first shift of its pixel, which the merge check compares
-    shift     (n, 5)   the last shift of each cluster
-    moments   (n, 15)  trajectory: weight, mean (5), centred scatter of colour (6) and space (3)
-    precision (n, 10)  inverse bandwidth of colour (6) and space (3), and 1/√det of both
-
-Symmetric matrices are upper triangles: LL, La, Lb, aa, ab, bb and xx, xy, yy. Floats are float32.
-Colour planes (3, h, pitch) have rows padded to whole lanes with a colour too far to weigh.
-Sums stay inside one cluster's row, so nothing depends on the number of threads.
+Clusters and pixels are those of `records`. On a single image every pixel began as a cluster, of its
+own index. Floats are float32. Records are taken apart before a `prange`: inside one, numba may lose
+what is written through them. Sums stay inside one cluster's row, so nothing depends on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -19,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from aaams_stream.kernels.common import LANES
+
 _BLOCK = 512  # pixels per accumulator block: a constant, so that the compiler sees no aliasing
-_LANES = 16  # pixels per chunk of a window row: two vectors, no remainder
 _CUTOFF_SQ = np.float32(4.0)  # windows end at 2σ in space
 _BEYOND = np.float32(1e9)  # a squared distance outside of any window
 _LEAST_WEIGHT = np.float32(1e-30)  # a sum of weights below this is none: its inverse must be finite
@@ -120,28 +113,42 @@ def density_at(planes, density, u, colour_weight, space_weight):
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def seed_clusters(planes, bearing, density, colour_weight, space_weight, location, rho):
+def seed_clusters(pixels, clusters, scales):
     """Found one cluster per pixel, standing where the first shift took it."""
+    planes = pixels.planes
+    density = pixels.density
+    bearing = clusters.bearing
+    position = clusters.position
+    rho = clusters.rho
+    colour = scales.colour
+    space = scales.space
     h, w = density.shape
     for y in prange(h):
         for x in range(w):
             c = y * w + x
             for k in range(3):
-                location[c, k] = planes[k, y, x] + bearing[c, k]
-            location[c, 3] = np.float32(x) + bearing[c, 3]
-            location[c, 4] = np.float32(y) + bearing[c, 4]
-            rho[c] = density_at(planes, density, location[c], colour_weight, space_weight)
+                position[c, k] = planes[k, y, x] + bearing[c, k]
+            position[c, 3] = np.float32(x) + bearing[c, 3]
+            position[c, 4] = np.float32(y) + bearing[c, 4]
+            rho[c] = density_at(planes, density, position[c], colour, space)
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def refresh_bandwidths(clusters, moments, count, least, colour_floor, space_floor, precision):
-    """Set Σ_u = Var(T_u) + ξI per domain (Eq. 6) for ripe clusters, stored inverted.
+def refresh_bandwidths(which, clusters, scales):
+    """Set Σ_u = Var(T_u) + ξI per domain (Eq. 6) for adaptive clusters, stored inverted.
 
-    The centred scatter has no eigenvalue below 0 beyond rounding, so none of Σ lies below ξ.
+    which (m,): rows of clusters. The centred scatter has no eigenvalue below 0 beyond rounding, so
+    none of Σ lies below ξ.
     """
-    for i in prange(clusters.size):
-        u = clusters[i]
-        if count[u] < least:
+    moments = clusters.trajectory
+    precision = clusters.precision
+    members = clusters.members
+    least = scales.adaptive
+    colour_floor = scales.floor_colour
+    space_floor = scales.floor_space
+    for i in prange(which.size):
+        u = which[i]
+        if members[u] < least:
             continue
         inv = np.float32(1.0) / moments[u, 0]
         ll = moments[u, 6] * inv + colour_floor
@@ -191,8 +198,8 @@ def lane_span(x, half, pitch):
     """First column and number of 16-pixel chunks that cover x ± half; pitch is a multiple of 16."""
     x0 = max(int(np.ceil(x - half)), 0)
     wanted = min(int(x + half) + 1, pitch) - x0
-    chunks = max((wanted + _LANES - 1) // _LANES, 1)
-    x0 = max(0, min(x0 - (chunks * _LANES - wanted) // 2, pitch - chunks * _LANES))
+    chunks = max((wanted + LANES - 1) // LANES, 1)
+    x0 = max(0, min(x0 - (chunks * LANES - wanted) // 2, pitch - chunks * LANES))
     return x0, chunks
 
 
@@ -255,7 +262,7 @@ def own_step(planes, u, p, out):
         far_d = py * d * d if y + 1 < end else _BEYOND
         far_e = py * e * e if y + 2 < end else _BEYOND
         for k in range(chunks):
-            start = x0 + k * _LANES
+            start = x0 + k * LANES
             first = np.float32(start) - ux
             c_l = np.uintp(y * pitch + start)
             d_l = np.uintp(y1 * pitch + start)
@@ -266,7 +273,7 @@ def own_step(planes, u, p, out):
             c_b = c_a + plane
             d_b = d_a + plane
             e_b = e_a + plane
-            for j in range(np.uintp(_LANES)):
+            for j in range(np.uintp(LANES)):
                 x = first + np.float32(np.int32(j))
                 cl = flat[c_l + j] - ul
                 ca = flat[c_a + j] - ua
@@ -297,39 +304,44 @@ def own_step(planes, u, p, out):
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def first_step(pixels, clusters, planes, base, unit, bearing, location, density):
-    """First shift of the listed pixels only, with the base bandwidth `base` (10,).
+def first_step(where, which, pixels, clusters, base, density_scale):
+    """First shift of single pixels only, with the base bandwidth `base` (10,).
 
-    pixels, clusters (m,): flat indices, and the clusters they found. Writes rows of bearing and
-    location (n, 5), and density (h, w) at these pixels: the sum of weights times `unit`, at most 1.
+    where, which (m,): flat indices of the pixels, and the clusters they found. Writes rows of
+    bearing and position, and the density at these pixels: the sum of weights times `density_scale`,
+    at most 1.
     """
+    planes = pixels.planes
+    density = pixels.density
+    bearing = clusters.bearing
+    position = clusters.position
     w = density.shape[1]
-    for i in prange(pixels.size):
-        c = clusters[i]
-        y = np.int64(np.uint32(pixels[i]) // np.uint32(w))  # in half the time of int64
-        x = pixels[i] - y * w
-        place = location[c]
+    for i in prange(where.size):
+        c = which[i]
+        y = np.int64(np.uint32(where[i]) // np.uint32(w))  # in half the time of int64
+        x = where[i] - y * w
+        place = position[c]
         for k in range(3):
             place[k] = planes[k, y, x]
         place[3] = np.float32(x)
         place[4] = np.float32(y)
         total = own_step(planes, place, base, bearing[c])
-        density[y, x] = min(total * unit, np.float32(1.0))
+        density[y, x] = min(total * density_scale, np.float32(1.0))
         for k in range(5):
             place[k] += bearing[c, k]
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def all_ripe(ripe, u, p):
+def all_adaptive(adaptive, u, p):
     """Tell whether all clusters in the window around `u` have a bandwidth of their own."""
-    h, w = ripe.shape
+    h, w = adaptive.shape
     px = p[6]
     pxy = p[7]
     py = p[8]
     reach = np.sqrt(_CUTOFF_SQ * px / (px * py - pxy * pxy))
     for y in range(max(int(np.ceil(u[4] - reach)), 0), min(int(np.floor(u[4] + reach)) + 1, h)):
         x0, x1 = row_span(px, pxy, py, np.float32(y) - u[4], u[3], w)
-        row = ripe[y, x0:x1]
+        row = adaptive[y, x0:x1]
         missing = 0
         for j in range(x1 - x0):
             missing += 1 - row[j]
@@ -473,49 +485,46 @@ def full_step(planes, owner, precision, u, p, out):
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def shift_clusters(
-    clusters,
-    planes,
-    owner,
-    ripe,
-    density,
-    colour_weight,
-    space_weight,
-    precision,
-    least,
-    count,
-    location,
-    shift,
-    rho,
-    kind,
-):
+def shift_clusters(which, pixels, clusters, scales, kind):
     """Move each listed cluster one step (Eqs. 2b, 3, 4).
 
-    Reads owners and bandwidths as they stood before the pass; row u writes only row u.
-    kind[i] says which update it was: 0 scalar, 1 partial, 2 full.
+    which (m,): rows of clusters. Reads owners and bandwidths as they stood before the pass; row u
+    writes only row u. kind[i] says which update it was: 0 scalar, 1 partial, 2 full.
     """
-    for i in prange(clusters.size):
-        u = clusters[i]
-        place = location[u]
+    planes = pixels.planes
+    density = pixels.density
+    owner = pixels.owner
+    adaptive = pixels.adaptive
+    position = clusters.position
+    rho = clusters.rho
+    shift = clusters.shift
+    precision = clusters.precision
+    members = clusters.members
+    colour = scales.colour
+    space = scales.space
+    least = scales.adaptive
+    for i in prange(which.size):
+        u = which[i]
+        place = position[u]
         step = shift[u]
         own = precision[u]
         kind[i] = 0
-        if count[u] >= least:
-            kind[i] = 2 if all_ripe(ripe, place, own) else 1
+        if members[u] >= least:
+            kind[i] = 2 if all_adaptive(adaptive, place, own) else 1
         if kind[i] == 2:
             full_step(planes, owner, precision, place, own, step)
         else:
             own_step(planes, place, own, step)
         for k in range(5):
             place[k] += step[k]
-        rho[u] = density_at(planes, density, place, colour_weight, space_weight)
+        rho[u] = density_at(planes, density, place, colour, space)
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def measure_shifts(clusters, shift, lengths):
+def measure_shifts(which, shift, lengths):
     """Write how far each listed cluster moved last to lengths (m,)."""
-    for i in prange(clusters.size):
+    for i in prange(which.size):
         total = np.float32(0.0)
         for k in range(5):
-            total += shift[clusters[i], k] * shift[clusters[i], k]
+            total += shift[which[i], k] * shift[which[i], k]
         lengths[i] = np.sqrt(total)

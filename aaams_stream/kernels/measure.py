@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from aaams_stream.kernels.common import larger_pairs, new_pairs, pair_row
+
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def add_run(sums, row_l, row_a, row_b, flow, start, stop):
-    """Add colours and motion of a run of pixels of one row to the sums (10,) of its segment.
+    """Add colours and motion of a run of pixels of one row to the sums (8,) of its segment.
 
     flow (2w,): x and y of each vector in turn.
     """
@@ -32,25 +34,61 @@ def add_run(sums, row_l, row_a, row_b, flow, start, stop):
         sbb += cb * cb
         su += flow[x + x]
         sv += flow[x + x + np.uintp(1)]
-    sums[2] += sl
-    sums[3] += sa
-    sums[4] += sb
-    sums[5] += sll
-    sums[6] += saa
-    sums[7] += sbb
-    sums[8] -= su
-    sums[9] -= sv
+    sums[0] += sl
+    sums[1] += sa
+    sums[2] += sb
+    sums[3] += sll
+    sums[4] += saa
+    sums[5] += sbb
+    sums[6] -= su
+    sums[7] -= sv
 
 
 @njit(cache=True, error_model="numpy")
-def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
-    """Measure every segment in one pass over the runs of each row.
+def measure_colours(labels, planes, flow, area, sums):
+    """Add up the colours and the motion of every segment, run by run.
 
     labels (h, w) int32, rows of the outputs; planes (3, h, pitch) and flow (h, w, 2) float32, flow
-    pointing back in time. Writes area, perimeter (k,) int64, bbox (k, 4) int32: x0, y0, x1, y1,
-    and sums (k, 10) float64 of x, y, L, a, b, LL, aa, bb and the motion in x and y.
+    pointing back in time. Writes area (k,) int64 and sums (k, 8) float64 of L, a, b, LL, aa, bb and
+    the motion in x and y.
     """
     h, w = labels.shape
+    area[:] = 0
+    sums[:] = 0.0
+    for y in range(h):
+        row = labels[y]
+        motion = flow[y].reshape(2 * w)
+        start = 0
+        while start < w:
+            i = row[start]
+            stop = start
+            while stop < w and row[stop] == i:
+                stop += 1
+            area[i] += stop - start
+            add_run(sums[i], planes[0, y], planes[1, y], planes[2, y], motion, start, stop)
+            start = stop
+
+
+@njit(cache=True, error_model="numpy")
+def add_sides(a, b, count, slots, first, second, sides, n):
+    """Count sides that two segments share; return the number of pairs there are."""
+    e = pair_row(min(a, b), max(a, b), slots, first, second, n)
+    sides[e, 0] += count
+    return max(n, e + 1)
+
+
+@njit(cache=True, error_model="numpy")
+def measure_shapes(labels, expected, area, bbox, sums, perimeter):
+    """Measure every segment, and find the pairs that share pixel sides, run by run.
+
+    labels (h, w) int32, rows of the outputs; expected: about how many pairs there are. Writes area
+    and perimeter (k,) int64, bbox (k, 4) int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y.
+    Returns first, second (m,) int32 with first < second, and length (m,) int64, the sides they
+    share; in raster order.
+    """
+    h, w = labels.shape
+    slots, first, second, sides = new_pairs(expected)
+    n = np.int64(0)
     area[:] = 0
     perimeter[:] = 0
     sums[:] = 0.0
@@ -59,59 +97,70 @@ def measure_segments(labels, planes, flow, area, bbox, sums, perimeter):
         bbox[i, 1] = h
         bbox[i, 2] = 0
         bbox[i, 3] = 0
+    ends = np.empty((2, w), np.int64)  # of the runs in this line and the one before
     for y in range(h):
-        row = labels[y]
-        above = labels[max(y - 1, 0)]
-        below = labels[min(y + 1, h - 1)]
-        ends = (y == 0) + (y == h - 1)  # how many sides of a pixel are those of the picture
-        motion = flow[y].reshape(2 * w)
+        here = ends[y % 2]
+        above = ends[1 - y % 2]
+        outer = (y == 0) + (y == h - 1)
+        runs = 0
+        up = 0  # the run above
         start = 0
         while start < w:
-            i = row[start]
-            stop = start
-            while stop < w and row[stop] == i:
+            i = labels[y, start]
+            stop = start + 1
+            while stop < w and labels[y, stop] == i:
                 stop += 1
-            length = stop - start
-            open_sides = length * ends
-            for x in range(start, stop):
-                open_sides += above[x] != i
-                open_sides += below[x] != i
-            area[i] += length
-            perimeter[i] += open_sides + 2
+            here[runs] = stop
+            runs += 1
+            size = stop - start
+            area[i] += size
+            perimeter[i] += outer * size + (start == 0) + (stop == w)
             bbox[i, 0] = min(bbox[i, 0], start)
             bbox[i, 1] = min(bbox[i, 1], y)
             bbox[i, 2] = max(bbox[i, 2], stop)
-            bbox[i, 3] = max(bbox[i, 3], y + 1)
-            sums[i, 0] += 0.5 * length * (start + stop - 1)
-            sums[i, 1] += np.float64(y) * length
-            add_run(sums[i], planes[0, y], planes[1, y], planes[2, y], motion, start, stop)
+            bbox[i, 3] = y + 1
+            sums[i, 0] += 0.5 * size * (start + stop - 1)
+            sums[i, 1] += np.float64(y) * size
+            if start > 0:
+                if n == first.size:
+                    slots, first, second, sides = larger_pairs(first, second, sides)
+                n = add_sides(i, labels[y, start - 1], 1, slots, first, second, sides, n)
+            x = start
+            while y > 0 and x < stop:
+                until = min(above[up], stop)
+                if labels[y - 1, x] != i:
+                    if n == first.size:
+                        slots, first, second, sides = larger_pairs(first, second, sides)
+                    n = add_sides(i, labels[y - 1, x], until - x, slots, first, second, sides, n)
+                x = until
+                if above[up] == until:
+                    up += 1
             start = stop
+    length = sides[:n, 0].astype(np.int64)
+    for e in range(n):
+        perimeter[first[e]] += length[e]
+        perimeter[second[e]] += length[e]
+    return first[:n].copy(), second[:n].copy(), length
 
 
 @njit(cache=True, error_model="numpy")
-def find_contacts(labels, planes, capacity):
+def find_contacts(labels, planes, expected):
     """Find the pairs of segments that share pixel sides.
 
-    labels (h, w) int32; planes (3, h, pitch) float32; capacity: a power of two, more than twice
-    the number of pairs. Returns first, second (m,) int32 with first < second, length (m,) int64
-    and contrast (m,) float64, the colour distances across the shared sides summed; in raster
-    order, and empty where the capacity did not do.
+    labels (h, w) int32; planes (3, h, pitch) float32; expected: about how many pairs there are.
+    Returns first, second (m,) int32 with first < second, length and contrast (m,) float64, the
+    colour distances across the shared sides summed; in raster order.
     """
     h, w = labels.shape
-    mask = capacity - 1
-    slots = np.full(capacity, -1, np.int32)
-    first = np.empty(capacity // 2, np.int32)
-    second = np.empty(capacity // 2, np.int32)
-    length = np.zeros(capacity // 2, np.int64)
-    contrast = np.zeros(capacity // 2, np.float64)
-    n = 0
+    slots, first, second, sums = new_pairs(expected)
+    n = np.int64(0)
     for y in range(h):
         for down in range(2):
             if down and y == h - 1:
                 continue
             last_a = np.int32(-1)
             last_b = np.int32(-1)
-            e = 0
+            e = np.int64(0)
             v = y + down
             for x in range(w - 1 + down):
                 u = x + 1 - down
@@ -122,27 +171,18 @@ def find_contacts(labels, planes, capacity):
                 if a > b:
                     a, b = b, a
                 if a != last_a or b != last_b:
-                    slot = (np.int64(a) * 73856093 ^ np.int64(b) * 19349663) & mask
-                    while slots[slot] >= 0 and (
-                        first[slots[slot]] != a or second[slots[slot]] != b
-                    ):
-                        slot = (slot + 1) & mask
-                    if slots[slot] < 0:
-                        if n >= capacity // 2:
-                            return first[:0], second[:0], length[:0], contrast[:0]
-                        slots[slot] = n
-                        first[n] = a
-                        second[n] = b
-                        n += 1
-                    e = slots[slot]
+                    if n == first.size:
+                        slots, first, second, sums = larger_pairs(first, second, sums)
+                    e = pair_row(a, b, slots, first, second, n)
+                    n = max(n, e + 1)
                     last_a = a
                     last_b = b
-                length[e] += 1
+                sums[e, 0] += 1.0
                 dl = np.float64(planes[0, y, x]) - planes[0, v, u]
                 da = np.float64(planes[1, y, x]) - planes[1, v, u]
                 db = np.float64(planes[2, y, x]) - planes[2, v, u]
-                contrast[e] += np.sqrt(dl * dl + da * da + db * db)
-    return first[:n].copy(), second[:n].copy(), length[:n].copy(), contrast[:n].copy()
+                sums[e, 1] += np.sqrt(dl * dl + da * da + db * db)
+    return first[:n].copy(), second[:n].copy(), sums[:n, 0].copy(), sums[:n, 1].copy()
 
 
 @njit(cache=True, error_model="numpy")

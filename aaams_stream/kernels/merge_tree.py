@@ -2,31 +2,70 @@
 
 Adjacency is kept as linked lists of half-edges, so that two regions join in constant time; ends
 that point at absorbed regions are resolved, and doubles folded, when a list is next walked.
-Region moments are those of `regions`.
+Region moments are those of `region_graph`.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
+from aaams_stream.kernels.common import find_root
+
 PLAIN = 0  # merge criterion: the paper's Bhattacharyya distance
 SIZE_AWARE = 1  # weighs it with region size and edge strength
-_SHARE = 0.0065  # of the image: regions of this size weigh 1
-_EDGE = 5.0  # L*a*b* units per pixel: an edge of this strength weighs 1
-# Squared pixels per frame at which two regions that part differ √2 times as much, and at which a
-# region that moves against the scene resists newcomers as much.
-_PARTING_SQ = 10.0
-_MOVING_SQ = 2.0
 
 
-@njit(cache=True, error_model="numpy")
-def root_of(parent, c):
-    """Root of `c`, halving the path on the way."""
-    while parent[c] != c:
-        parent[c] = parent[parent[c]]
-        c = parent[c]
-    return c
+class Criterion(NamedTuple):
+    """How far apart two regions are."""
+
+    kind: Any  # PLAIN or SIZE_AWARE
+    floor: Any  # ξ, added to colour variances
+    bulk_share: (
+        Any  # of the image: what would be larger merges less readily; infinite if nothing does
+    )
+    unit_share: Any  # of the image: regions of this size weigh 1
+    unit_edge: Any  # L*a*b* units per pixel: an edge of this strength weighs 1
+    parting_sq: (
+        Any  # squared pixels a frame between two regions at which they differ √2 times as much
+    )
+    moving_sq: Any  # the same against the scene, at which a region resists newcomers as much
+
+
+class MergeLimits(NamedTuple):
+    """Levels up to which two regions may join."""
+
+    general: Any
+    one_origin: Any  # both came from one track
+    two_tracks: Any  # each bears a track of its own
+
+
+class Origins(NamedTuple):
+    """Where regions came from: rows of the track table, or -1."""
+
+    track_of: Any  # (k,) int32 the track a region bears
+    prior_track: Any  # (k,) int32 the track that was predicted for it
+
+
+class Contacts(NamedTuple):
+    """Pairs of regions that touch."""
+
+    first: Any  # (m,) int32, the lower one
+    second: Any  # (m,) int32
+    length: Any  # (m,) float64: pixel pairs in contact
+    contrast: Any  # (m,) float64: gradient summed over them
+
+
+class _Lists(NamedTuple):
+    """Half-edges 2e and 2e + 1 of contact e as linked lists, one for each region."""
+
+    head: Any  # (regions,) int32
+    tail: Any  # (regions,) int32
+    following: Any  # (2m,) int32
+    dead: Any  # (m,) bool: inside a region, or folded into another
+    seen: Any  # (regions,) int32: scratch filled with -1
 
 
 @njit(cache=True, error_model="numpy")
@@ -81,29 +120,28 @@ def colour_gap_sq(a, b):
 
 
 @njit(cache=True, error_model="numpy")
-def merge_level(a, b, length, contrast, criterion, floor, pixels, bulk):
+def merge_level(a, b, length, contrast, pixels, criterion):
     """How far apart two adjacent regions are: the level at which they merge.
 
     PLAIN is the paper's d_B. SIZE_AWARE is √(d_B · √n) · edge, with n the harmonic size of the two
     regions as a share of the image and edge the mean strength along their contact, both in units
-    that put a good cut of a photograph at 1. A departure from the paper: large regions need
-    better reasons to merge than small ones, and a soft passage between them, as on a lit wall, is
-    one. On BSD300 it gains three points of PRI over d_B at one threshold for all images. In video
-    motion counts as a further domain: regions that part are less alike. On eight DAVIS sequences
-    that gains one to two points of j_oracle. What would be larger than the share `bulk` of the
-    image is held back too, lest the ground swallow what is small bit by bit; there that takes 6 %
-    off ue3d.
+    that put a good cut of a photograph at 1. A departure from the paper: large regions need better
+    reasons to merge than small ones, and a soft passage between them, as on a lit wall, is one. On
+    BSD300 it gains three points of PRI over d_B at one threshold for all images. In video motion
+    counts as a further domain: regions that part are less alike. On eight DAVIS sequences that
+    gains one to two points of j_oracle. What would be larger than `bulk_share` of the image is held
+    back too, lest the ground swallow what is small bit by bit; there that takes 6 % off ue3d.
     """
-    distance = bhattacharyya(a, b, floor)
-    if criterion == PLAIN:
+    distance = bhattacharyya(a, b, criterion.floor)
+    if criterion.kind == PLAIN:
         return distance
     share = a[0] * b[0] / ((a[0] + b[0]) * pixels)
     dx = a[11] - b[11]
     dy = a[12] - b[12]
-    parting = np.sqrt(1.0 + (dx * dx + dy * dy) / _PARTING_SQ)
-    heavy = (a[0] + b[0]) / (pixels * bulk)
-    gap = np.sqrt(distance * np.sqrt(share / _SHARE) * (1.0 + heavy * heavy))
-    return gap * (contrast / (length * _EDGE)) * parting
+    parting = np.sqrt(1.0 + (dx * dx + dy * dy) / criterion.parting_sq)
+    heavy = (a[0] + b[0]) / (pixels * criterion.bulk_share)
+    gap = np.sqrt(distance * np.sqrt(share / criterion.unit_share) * (1.0 + heavy * heavy))
+    return gap * (contrast / (length * criterion.unit_edge)) * parting
 
 
 @njit(cache=True, error_model="numpy")
@@ -179,7 +217,7 @@ def pop(keys, items, size):
 
 
 @njit(cache=True, error_model="numpy")
-def with_room(keys, items, size):
+def heap_with_room(keys, items, size):
     """Heap arrays with room for one more entry: the same, or copies of twice the size."""
     if size < keys.size:
         return keys, items
@@ -191,8 +229,10 @@ def with_room(keys, items, size):
 
 
 @njit(cache=True, error_model="numpy")
-def link_edges(regions, first, second):
-    """Half-edges 2e and 2e+1 of edge e as linked lists: head, tail (regions,), following (2m,)."""
+def link_edges(regions, contacts):
+    """Return the lists of half-edges of every region."""
+    first = contacts.first
+    second = contacts.second
     m = first.size
     head = np.full(regions, -1, np.int32)
     tail = np.full(regions, -1, np.int32)
@@ -206,21 +246,27 @@ def link_edges(regions, first, second):
             else:
                 following[tail[r]] = half
             tail[r] = half
-    return head, tail, following
+    dead = np.zeros(m, np.bool_)
+    return _Lists(head, tail, following, dead, np.full(regions, -1, np.int32))
 
 
 @njit(cache=True, error_model="numpy")
-def fold_edges(r, parent, first, second, length, contrast, head, tail, following, dead, seen):
-    """Walk the edges of region r: drop inner and dead ones, fold doubles into the first.
-
-    seen (regions,) int32 is scratch filled with -1, and left so.
-    """
+def fold_edges(r, parent, contacts, lists):
+    """Walk the edges of region r: drop inner and dead ones, fold doubles into the first."""
+    first = contacts.first
+    second = contacts.second
+    length = contacts.length
+    contrast = contacts.contrast
+    head = lists.head
+    following = lists.following
+    dead = lists.dead
+    seen = lists.seen
     before = np.int32(-1)
     half = head[r]
     while half >= 0:
         e = half // 2
         after = following[half]
-        other = root_of(parent, second[e] if half % 2 == 0 else first[e])
+        other = find_root(parent, second[e] if half % 2 == 0 else first[e])
         drop = dead[e]
         if not drop:
             if other == r:
@@ -239,87 +285,89 @@ def fold_edges(r, parent, first, second, length, contrast, head, tail, following
             else:
                 following[before] = after
             if after < 0:
-                tail[r] = before
+                lists.tail[r] = before
         else:
             before = half
         half = after
     half = head[r]
     while half >= 0:
         e = half // 2
-        seen[root_of(parent, second[e] if half % 2 == 0 else first[e])] = -1
+        seen[find_root(parent, second[e] if half % 2 == 0 else first[e])] = -1
         half = following[half]
 
 
 @njit(cache=True, error_model="numpy")
-def unite(a, b, moments, parent, head, tail, following):
+def unite(a, b, moments, parent, lists):
     """Let region a take over b: statistics, membership and the list of edges."""
     absorb(moments, a, b)
     parent[b] = a
-    following[tail[a]] = head[b]
-    tail[a] = tail[b]
+    lists.following[lists.tail[a]] = lists.head[b]
+    lists.tail[a] = lists.tail[b]
 
 
 @njit(cache=True, error_model="numpy")
-def limit_of(a, b, old, home, limits):
-    """Return the level up to which two regions may join.
-
-    old (k,): the label a region has kept, or -1; home (k,): the label it had before, or -1. What
-    bears one label belongs together.
-    """
-    if old[a] >= 0 and old[b] >= 0:
-        return np.inf if old[a] == old[b] else limits[2]
-    if home[a] >= 0 and home[a] == home[b]:
-        return limits[1]
-    return limits[0]
+def limit_of(a, b, origins, limits):
+    """Return the level up to which two regions may join. What bears one track belongs together."""
+    track_of = origins.track_of
+    prior_track = origins.prior_track
+    if track_of[a] >= 0 and track_of[b] >= 0:
+        return np.inf if track_of[a] == track_of[b] else limits.two_tracks
+    if prior_track[a] >= 0 and prior_track[a] == prior_track[b]:
+        return limits.one_origin
+    return limits.general
 
 
 @njit(cache=True, error_model="numpy")
-def resistance(moments, a, b, old):
-    """By what factor the level of a newcomer and an old region is raised, 1 for other pairs.
+def resistance(moments, a, b, track_of, moving_sq):
+    """By what factor the level of a newcomer and a track is raised, 1 for other pairs.
 
     What appears beside something that moves against the scene is mostly what it uncovers, and
     would drag its identity off. On eight DAVIS sequences this gains two points of j_oracle.
     """
-    if (old[a] >= 0) == (old[b] >= 0):
+    if (track_of[a] >= 0) == (track_of[b] >= 0):
         return 1.0
-    r = a if old[a] >= 0 else b
+    r = a if track_of[a] >= 0 else b
     speed_sq = moments[r, 11] * moments[r, 11] + moments[r, 12] * moments[r, 12]
-    return np.sqrt(1.0 + speed_sq / _MOVING_SQ)
+    return np.sqrt(1.0 + speed_sq / moving_sq)
 
 
 @njit(cache=True, error_model="numpy")
-def inherit(a, b, old, home):
-    """Region a takes over b: it keeps its label and home, or takes those of b if it has none."""
-    if old[a] < 0 and old[b] >= 0:
-        old[a] = old[b]
-        home[a] = home[b]
-    if home[a] < 0:
-        home[a] = home[b]
+def inherit(a, b, origins):
+    """Region a takes over b: it keeps its origins, or takes those of b if it has none."""
+    track_of = origins.track_of
+    prior_track = origins.prior_track
+    if track_of[a] < 0 and track_of[b] >= 0:
+        track_of[a] = track_of[b]
+        prior_track[a] = prior_track[b]
+    if prior_track[a] < 0:
+        prior_track[a] = prior_track[b]
 
 
 @njit(cache=True, error_model="numpy")
-def merge_regions(
-    moments, first, second, length, contrast, least, criterion, floor, bulk, old, home, limits
-):
+def merge_regions(moments, contacts, origins, min_area, criterion, limits):
     """Join regions that are too small, smallest first, then pairs, closest first (Alg. 2).
 
-    least (2,): the least size of a new region, and of an old one; bulk: the share of the image
-    above which regions merge less readily, infinite if none does.
+    min_area (2,): the least size of a new region, and of one that bears a track.
 
     Works in the arrays given. After each merge the statistics are updated and the levels of the
     edges around it computed anew: joining all pairs below a threshold at once would chain across
-    weak edges. Two regions join only up to a level: limits (3,) hold one for regions in general,
-    one for two that had one home before, and one for two old ones; see `limit_of`. With no old
-    regions and limits of infinity it runs until one region is left, and every coarser partition
-    is a prefix of the merges. Returns survivor, absorbed (k,) int32, level (k,) float64, and how
-    many of the merges came first only to enforce the minimum size (their level is 0).
+    weak edges. Two regions join only up to a level: see `limit_of`. With no tracks and limits of
+    infinity it runs until one region is left, and every coarser partition is a prefix of the
+    merges. Returns survivor, absorbed (k,) int32, level (k,) float64, and how many of the merges
+    came first only to enforce the minimum size (their level is 0).
     """
+    first = contacts.first
+    second = contacts.second
+    length = contacts.length
+    contrast = contacts.contrast
+    track_of = origins.track_of
     regions = moments.shape[0]
     edges = first.size
     parent = np.arange(regions).astype(np.int32)
-    head, tail, following = link_edges(regions, first, second)
-    dead = np.zeros(edges, np.bool_)
-    seen = np.full(regions, -1, np.int32)
+    lists = link_edges(regions, contacts)
+    head = lists.head
+    following = lists.following
+    dead = lists.dead
     survivor = np.empty(regions - 1, np.int32)
     absorbed = np.empty(regions - 1, np.int32)
     level = np.zeros(regions - 1, np.float64)
@@ -330,7 +378,7 @@ def merge_regions(
 
     size = np.int64(0)
     for r in range(regions):
-        if moments[r, 0] < least[int(old[r] >= 0)]:
+        if moments[r, 0] < min_area[int(track_of[r] >= 0)]:
             size = push(keys, items, size, moments[r, 0], np.int64(r))
     while size > 0:
         r = np.int32(items[0])
@@ -338,13 +386,13 @@ def merge_regions(
         size = pop(keys, items, size)
         if parent[r] != r or moments[r, 0] != area:
             continue  # absorbed or grown since
-        fold_edges(r, parent, first, second, length, contrast, head, tail, following, dead, seen)
+        fold_edges(r, parent, contacts, lists)
         best = np.int32(-1)
         nearest = np.inf
         half = head[r]
         while half >= 0:
             e = half // 2
-            other = root_of(parent, second[e] if half % 2 == 0 else first[e])
+            other = find_root(parent, second[e] if half % 2 == 0 else first[e])
             gap = colour_gap_sq(moments[r], moments[other])
             if gap < nearest or (gap == nearest and other < best):
                 nearest = gap
@@ -352,41 +400,29 @@ def merge_regions(
             half = following[half]
         if best < 0:
             continue  # the whole image is too small
-        inherit(best, r, old, home)
-        unite(best, r, moments, parent, head, tail, following)
+        inherit(best, r, origins)
+        unite(best, r, moments, parent, lists)
         survivor[merges] = best
         absorbed[merges] = r
         merges += 1
-        if moments[best, 0] < least[int(old[best] >= 0)]:
-            keys, items = with_room(keys, items, size)
+        if moments[best, 0] < min_area[int(track_of[best] >= 0)]:
+            keys, items = heap_with_room(keys, items, size)
             size = push(keys, items, size, moments[best, 0], np.int64(best))
     small = merges
 
     for r in range(regions):
         if parent[r] == r:
-            fold_edges(
-                np.int32(r),
-                parent,
-                first,
-                second,
-                length,
-                contrast,
-                head,
-                tail,
-                following,
-                dead,
-                seen,
-            )
+            fold_edges(np.int32(r), parent, contacts, lists)
     size = np.int64(0)
     turn = np.zeros(edges, np.int64)  # an entry is stale when its edge was scored again since
     for e in range(edges):
         if not dead[e]:
-            a = root_of(parent, first[e])
-            b = root_of(parent, second[e])
-            key = resistance(moments, a, b, old) * merge_level(
-                moments[a], moments[b], length[e], contrast[e], criterion, floor, pixels, bulk
+            a = find_root(parent, first[e])
+            b = find_root(parent, second[e])
+            key = resistance(moments, a, b, track_of, criterion.moving_sq) * merge_level(
+                moments[a], moments[b], length[e], contrast[e], pixels, criterion
             )
-            if key <= limit_of(a, b, old, home, limits):
+            if key <= limit_of(a, b, origins, limits):
                 size = push(keys, items, size, key, np.int64(e))
     while size > 0:
         e = items[0] & 0xFFFFFFFF
@@ -395,67 +431,46 @@ def merge_regions(
         size = pop(keys, items, size)
         if not fresh:
             continue
-        a = root_of(parent, first[e])
-        b = root_of(parent, second[e])
+        a = find_root(parent, first[e])
+        b = find_root(parent, second[e])
         if moments[a, 0] < moments[b, 0] or (moments[a, 0] == moments[b, 0] and b < a):
             a, b = b, a
-        inherit(a, b, old, home)
-        unite(a, b, moments, parent, head, tail, following)
+        inherit(a, b, origins)
+        unite(a, b, moments, parent, lists)
         survivor[merges] = a
         absorbed[merges] = b
         level[merges] = key
         merges += 1
-        fold_edges(a, parent, first, second, length, contrast, head, tail, following, dead, seen)
+        fold_edges(a, parent, contacts, lists)
         half = head[a]
         while half >= 0:
             e = np.int64(half // 2)
-            other = root_of(parent, second[e] if half % 2 == 0 else first[e])
-            key = resistance(moments, a, other, old) * merge_level(
-                moments[a], moments[other], length[e], contrast[e], criterion, floor, pixels, bulk
+            other = find_root(parent, second[e] if half % 2 == 0 else first[e])
+            key = resistance(moments, a, other, track_of, criterion.moving_sq) * merge_level(
+                moments[a], moments[other], length[e], contrast[e], pixels, criterion
             )
             turn[e] += 1
-            if key <= limit_of(a, other, old, home, limits):
-                keys, items = with_room(keys, items, size)
+            if key <= limit_of(a, other, origins, limits):
+                keys, items = heap_with_room(keys, items, size)
                 size = push(keys, items, size, key, e | (turn[e] << 32))
             half = following[half]
     return survivor[:merges], absorbed[:merges], level[:merges], small
 
 
 @njit(cache=True, error_model="numpy")
-def hold_leaves(survivor, absorbed, merges, holders):
-    """Apply the first `merges` merges; number regions in the order of their first leaf.
+def segments_of_regions(survivor, absorbed, merges, segment_of_region):
+    """Apply the first `merges` merges; number segments in the order of their first region.
 
-    Writes holders (k,) int32: the region of each leaf. Leaves are numbered in raster order, and so
-    are the regions.
+    Writes segment_of_region (k,) int32. Regions are numbered in raster order, and so are segments.
     """
-    parent = np.arange(holders.size).astype(np.int32)
+    parent = np.arange(segment_of_region.size).astype(np.int32)
     for i in range(merges):
         parent[absorbed[i]] = survivor[i]
-    number = np.full(holders.size, -1, np.int32)
+    number = np.full(segment_of_region.size, -1, np.int32)
     n = 0
-    for leaf in range(holders.size):
-        r = root_of(parent, np.int32(leaf))
+    for region in range(segment_of_region.size):
+        r = find_root(parent, np.int32(region))
         if number[r] < 0:
             number[r] = n
             n += 1
-        holders[leaf] = number[r]
-
-
-@njit(cache=True, error_model="numpy")
-def pool_moments(moments, holders, sums):
-    """Sum the moments of regions over the segments that hold them, as raw sums.
-
-    moments (k, 13); holders (k,) int32: the segment of each region. Writes sums (n, 10): weight,
-    weighted colour (3) and products of colour (6).
-    """
-    sums[:] = 0.0
-    for r in range(holders.size):
-        m = moments[r]
-        s = sums[holders[r]]
-        s[0] += m[1]
-        k = 4
-        for i in range(3):
-            s[1 + i] += m[1] * m[2 + i]
-            for j in range(i, 3):
-                s[k] += m[1 + k] + m[1] * m[2 + i] * m[2 + j]
-                k += 1
+        segment_of_region[region] = number[r]

@@ -1,6 +1,6 @@
 """Two motions in one segment, told apart.
 
-Labels (h, w) are int32 rows of the segment table, negative where nothing is known; flow (h, w, 2)
+Labels (h, w) are int32 rows of the track table, negative where nothing is known; flow (h, w, 2)
 float32 says to where each pixel was in the frame before. Motion varies little from one pixel to
 the next, so statistics look at every `stride`-th pixel of every `stride`-th row.
 """
@@ -88,7 +88,7 @@ def part_flow(rows, back, rounds, pairs, shares):
 
 
 @njit(cache=True, error_model="numpy")
-def drop_second(labels, flow, chosen, pairs, name):
+def unlabel_second_motion(labels, flow, chosen, pairs, name):
     """Write `name` over the pixels of chosen labels whose flow is nearer to the second of a pair.
 
     chosen (k,) int32: the row of a label in pairs (m, 4) float64, or -1.

@@ -1,30 +1,26 @@
-"""Segments that the motion mislaid, sought as a whole.
+"""Segments that the optical flow lost, found as a whole.
 
-Labels (h, w) are int32 rows of the segment table, -1 where nothing is known; planes (3, h, w) are
-float32. `wanted` (k,) int32 gives the segments that are sought their number, and others -1.
+Labels (h, w) are int32 rows of the track table, -1 where nothing is known; planes (3, h, w) are
+float32. `wanted` (k,) int32 gives the segments that are searched for their number, and others -1.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
 
-@njit(cache=True, error_model="numpy")
-def count_carried(labels, area):
-    """Count the pixels of each label into area (k,) int64; negative labels are nobody's."""
-    h, w = labels.shape
-    area[:] = 0
-    for y in range(h):
-        row = labels[y]
-        x = 0
-        while x < w:
-            label = row[x]
-            begin = x
-            while x < w and row[x] == label:
-                x += 1
-            if label >= 0:
-                area[label] += x - begin
+class Search(NamedTuple):
+    """Where and by what m segments are searched for."""
+
+    samples: Any  # (m, most) int32 flat indices of pixels in the frame before
+    found: Any  # (m,) int64 how many of them there are
+    guess: Any  # (m, 2) int64 shift x, y to look around
+    reach: Any  # pixels
+    pace: Any  # pixels between the first tries
+    tolerance_sq: Any  # squared colour distance up to which a pixel is the one it was
 
 
 @njit(cache=True, error_model="numpy")
@@ -77,15 +73,19 @@ def count_matches(pixels, columns, colours, n, dx, dy, planes, labels, w, tolera
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def seek_segments(
-    samples, found, planes_before, planes, labels, tolerance_sq, guess, reach, pace, shift, matches
-):
-    """Find for each sought segment the shift by which most of its samples find their colour.
+def search_segments(search, planes_before, planes, labels, shift, matches):
+    """Find for each segment the shift by which most of its samples find their colour.
 
-    guess (m, 2) int64: the shift x, y to look around. All shifts within reach are tried at the
-    pace, then single pixels around the best; of equal ones the nearest to the guess. Writes shift
+    search: `Search`. All shifts within reach of the guess are tried at the pace, then single pixels
+    around the best; of equal ones the nearest to the guess. Writes shift
     (m, 2) int64 and matches (m,) int64: how many samples it explains, 0 if fewer than half.
     """
+    guess = search.guess
+    reach = search.reach
+    pace = search.pace
+    samples = search.samples
+    found = search.found
+    tolerance_sq = search.tolerance_sq
     h, w = labels.shape
     flat_before = planes_before.reshape(3, h * w)
     flat = planes.reshape(3, h * w)
@@ -160,30 +160,19 @@ def seek_segments(
 
 
 @njit(cache=True, error_model="numpy")
-def move_segments(
-    before,
-    wanted,
-    shift,
-    planes_before,
-    density_before,
-    planes,
-    tolerance_sq,
-    flow,
-    prior,
-    labels,
-    density,
-):
+def move_segments(before, wanted, shift, planes, tolerance_sq, out):
     """Let pixels without a label become those of the wanted segments, moved by their shift (m, 2).
 
-    Writes flow, prior, labels and density as kernels.carry.carry_labels does. Where two segments
-    meet, the pixel that comes first in the frame before stays. Returns how many pixels it gave.
+    before: `Before`. Writes all of the `Prediction` out. Where two segments meet, the pixel that
+    comes first in the frame before stays. Returns how many pixels it gave.
     """
-    h, w = before.shape
+    labels = out.kept
+    h, w = before.labels.shape
     given = 0
     if not shift.size:
         return given
     for sy in range(h):
-        row = before[sy]
+        row = before.labels[sy]
         for sx in range(w):
             r = wanted[row[sx]]
             if r < 0:
@@ -192,14 +181,14 @@ def move_segments(
             x = sx + shift[r, 0]
             if y < 0 or x < 0 or y >= h or x >= w or labels[y, x] >= 0:
                 continue
-            dl = planes[0, y, x] - planes_before[0, sy, sx]
-            da = planes[1, y, x] - planes_before[1, sy, sx]
-            db = planes[2, y, x] - planes_before[2, sy, sx]
+            dl = planes[0, y, x] - before.smooth[0, sy, sx]
+            da = planes[1, y, x] - before.smooth[1, sy, sx]
+            db = planes[2, y, x] - before.smooth[2, sy, sx]
             if dl * dl + da * da + db * db <= tolerance_sq:
                 labels[y, x] = row[sx]
-                prior[y, x] = row[sx]
-                density[y, x] = density_before[sy, sx]
-                flow[y, x, 0] = np.float32(-shift[r, 0])
-                flow[y, x, 1] = np.float32(-shift[r, 1])
+                out.warped[y, x] = row[sx]
+                out.density[y, x] = before.density[sy, sx]
+                out.flow[y, x, 0] = np.float32(-shift[r, 0])
+                out.flow[y, x, 1] = np.float32(-shift[r, 1])
                 given += 1
     return given

@@ -1,4 +1,4 @@
-"""The regions of a label map: components, contacts and statistics.
+"""The regions of a label map: components, adjacency and statistics.
 
 Region moments are rows of 13: pixels, density weight, mean colour (3), centred colour scatter (6),
 mean motion against the scene (2).
@@ -9,14 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-
-@njit(cache=True, error_model="numpy")
-def root_of(parent, c):
-    """Root of `c`, halving the path on the way."""
-    while parent[c] != c:
-        parent[c] = parent[parent[c]]
-        c = parent[c]
-    return c
+from aaams_stream.kernels.common import find_root, larger_pairs, new_pairs, pair_row
 
 
 @njit(cache=True, error_model="numpy")
@@ -41,8 +34,8 @@ def label_components(owner, labels):
                 labels[y, x] = run
                 if y > 0 and owner[y - 1, x] == own and labels[y - 1, x] != last:
                     last = labels[y - 1, x]
-                    a = root_of(parent, last)
-                    b = root_of(parent, run)
+                    a = find_root(parent, last)
+                    b = find_root(parent, run)
                     if a < b:
                         parent[b] = a
                     else:
@@ -51,7 +44,7 @@ def label_components(owner, labels):
     number = np.empty(runs, np.int32)
     n = 0
     for run in range(runs):
-        root = root_of(parent, np.int32(run))
+        root = find_root(parent, np.int32(run))
         if root == run:
             number[run] = n
             n += 1
@@ -154,8 +147,8 @@ def measure_regions(planes, density, labels, moments):
 
 
 @njit(cache=True, error_model="numpy")
-def sum_places(labels, places):
-    """Sum x and y over the pixels of each region into places (k, 2) float64, zeroed."""
+def coordinate_sums(labels, sums):
+    """Sum x and y over the pixels of each region into sums (k, 2) float64, zeroed."""
     h, w = labels.shape
     for y in range(h):
         row = labels[y]
@@ -165,8 +158,8 @@ def sum_places(labels, places):
             begin = x
             while x < w and row[x] == r:
                 x += 1
-            places[r, 0] += np.float64((x - begin) * (begin + x - 1)) * 0.5
-            places[r, 1] += np.float64((x - begin) * y)
+            sums[r, 0] += np.float64((x - begin) * (begin + x - 1)) * 0.5
+            sums[r, 1] += np.float64((x - begin) * y)
 
 
 @njit(cache=True, error_model="numpy")
@@ -195,22 +188,17 @@ def measure_motion(flow, scene, labels, moments):
 
 
 @njit(cache=True, error_model="numpy")
-def find_edges(strength, labels, capacity):
-    """List pairs of touching regions with contact length and edge strength summed along it.
+def find_edges(gradient, labels, expected):
+    """List pairs of touching regions with contact length and gradient summed along it.
 
-    strength (h, w): how much of an edge each pixel is. capacity: a power of two, at least twice
-    the number of pixel pairs in contact, sizes the hash table. Returns first, second (m,) int32
-    with first < second, length and contrast (m,) float64, in raster order of the first contact.
+    gradient (h, w): how much of an edge each pixel is; expected: about how many pairs there are.
+    Returns first, second (m,) int32 with first < second, length and contrast (m,) float64, in
+    raster order of the first contact.
     """
     h, w = labels.shape
-    mask = capacity - 1
-    slots = np.full(capacity, -1, np.int32)
-    first = np.empty(capacity // 2, np.int32)
-    second = np.empty(capacity // 2, np.int32)
-    length = np.zeros(capacity // 2, np.float64)
-    contrast = np.zeros(capacity // 2, np.float64)
-    n = 0
-    e = np.int32(0)
+    slots, first, second, sums = new_pairs(expected)
+    n = np.int64(0)
+    e = np.int64(0)
     for y in range(h):
         row = labels[y]
         below = labels[min(y + 1, h - 1)]
@@ -228,75 +216,70 @@ def find_edges(strength, labels, capacity):
                 low = min(a, b)
                 high = max(a, b)
                 if n == 0 or first[e] != low or second[e] != high:  # not the contact just met
-                    slot = (np.int64(low) * 73856093 ^ np.int64(high) * 19349663) & mask
-                    while slots[slot] >= 0 and (
-                        first[slots[slot]] != low or second[slots[slot]] != high
-                    ):
-                        slot = (slot + 1) & mask
-                    if slots[slot] < 0:
-                        slots[slot] = n
-                        first[n] = low
-                        second[n] = high
-                        n += 1
-                    e = slots[slot]
-                length[e] += 1.0
-                contrast[e] += 0.5 * (np.float64(strength[y, x]) + np.float64(strength[v, u]))
-    return first[:n].copy(), second[:n].copy(), length[:n].copy(), contrast[:n].copy()
+                    if n == first.size:
+                        slots, first, second, sums = larger_pairs(first, second, sums)
+                    e = pair_row(low, high, slots, first, second, n)
+                    n = max(n, e + 1)
+                sums[e, 0] += 1.0
+                sums[e, 1] += 0.5 * (np.float64(gradient[y, x]) + np.float64(gradient[v, u]))
+    return first[:n].copy(), second[:n].copy(), sums[:n, 0].copy(), sums[:n, 1].copy()
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def cast_votes(r, name, votes, leader, lead):
+    """Cast so many equal votes in election r (Boyer and Moore's, as if one by one)."""
+    if leader[r] == name:
+        lead[r] += votes
+    elif votes <= lead[r]:
+        lead[r] -= votes
+    else:
+        leader[r] = name
+        lead[r] = votes - lead[r]
 
 
 @njit(cache=True, error_model="numpy")
-def count_contacts(labels):
-    """How many 4-neighbour pixel pairs lie in different regions."""
-    h, w = labels.shape
-    n = 0
-    for y in range(h):
-        row = labels[y]
-        below = labels[min(y + 1, h - 1)]
-        for x in range(w - 1):
-            n += row[x] != row[x + 1]
-        for x in range(w):
-            n += row[x] != below[x]
-    return n
+def find_origins(regions, labels, warped, track_of, prior_track):
+    """Tell of each connected region which track it bears, and where it came from.
 
-
-@njit(cache=True, error_model="numpy")
-def densest_pixels(labels, density, best):
-    """Write the flat index of each region's densest pixel to best (k,) int64, ties to the first."""
-    best[:] = -1
-    top = np.empty(best.size, np.float32)
-    dens = density.reshape(density.size)
-    flat = labels.reshape(labels.size)
-    for p in range(flat.size):
-        r = flat[p]
-        if best[r] < 0 or dens[p] > top[r]:
-            best[r] = p
-            top[r] = dens[p]
-
-
-@njit(cache=True, error_model="numpy")
-def densest_clusters(labels, clusters, location, rho, best):
-    """Write the densest of the clusters that stand in each region to best (k,) int32, else -1.
-
-    labels (h, w); clusters (m,) int32: rows of location (n, 5) and rho (n,). Ties go to the last.
+    regions (h, w); labels, warped (h, w): rows of the track table or negative. track_of[r] becomes
+    the track most of its labelled pixels bear if there are any, else -1; prior_track[r] the one
+    that was predicted for most of it (Boyer-Moore vote: exact for a majority), else -1.
     """
-    h, w = labels.shape
-    best[:] = -1
-    for c in clusters:
-        x = min(max(int(np.rint(location[c, 3])), 0), w - 1)
-        y = min(max(int(np.rint(location[c, 4])), 0), h - 1)
-        r = labels[y, x]
-        if best[r] < 0 or rho[c] >= rho[best[r]]:
-            best[r] = c
-
-
-@njit(cache=True, error_model="numpy")
-def rename(labels, names, out):
-    """Write names (k,) int32 of labels (h, w) int32 to out (h, w), which may be labels itself.
-
-    Labels below 0 stay.
-    """
-    h, w = labels.shape
+    h, w = regions.shape
+    k = track_of.size
+    track_of[:] = -1
+    prior_track[:] = -1
+    lead = np.zeros(k, np.int64)
+    prior_lead = np.zeros(k, np.int64)
     for y in range(h):
-        for x in range(w):
+        x = 0
+        while x < w:
+            r = regions[y, x]
             label = labels[y, x]
-            out[y, x] = names[label] if label >= 0 else label
+            came = warped[y, x]
+            start = x
+            while x < w and regions[y, x] == r and labels[y, x] == label and warped[y, x] == came:
+                x += 1
+            if label >= 0:
+                cast_votes(r, label, x - start, track_of, lead)
+            cast_votes(r, came, x - start, prior_track, prior_lead)
+
+
+@njit(cache=True, error_model="numpy")
+def pool_moments(moments, segment_of_region, sums):
+    """Sum the moments of regions over the segments they are part of, as raw sums.
+
+    moments (k, 13); segment_of_region (k,) int32. Writes sums (n, 10): weight,
+    weighted colour (3) and products of colour (6).
+    """
+    sums[:] = 0.0
+    for r in range(segment_of_region.size):
+        m = moments[r]
+        s = sums[segment_of_region[r]]
+        s[0] += m[1]
+        k = 4
+        for i in range(3):
+            s[1 + i] += m[1] * m[2 + i]
+            for j in range(i, 3):
+                s[k] += m[1 + k] + m[1] * m[2 + i] * m[2 + j]
+                k += 1

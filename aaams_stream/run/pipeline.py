@@ -174,16 +174,16 @@ def stream(
     Takes what `segment_video` takes, and stores nothing. Never looks ahead. Decoding runs in a
     thread of its own, which ends with the generator.
     """
-    from aaams_stream.core.flow import with_glimpses
+    from aaams_stream.core.flow import with_flow
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.source import open_source
 
     segmenter = Segmenter(params, segments=segments)
     with open_source(source, Clip(start, duration, every, size)) as frames:
-        seen = with_glimpses(frames, segmenter.params)
+        seen = with_flow(frames, segmenter.params)
         with closing(prefetch(seen, AHEAD, stop=frames.stop)) as pictures:
-            for frame, glimpse in pictures:
-                result = segmenter.step(frame.rgb, float(frame.time), glimpse)
+            for frame, hint in pictures:
+                result = segmenter.step(frame.rgb, float(frame.time), hint)
                 yield dataclasses.replace(result, rgb=frame.rgb)
 
 
@@ -294,7 +294,7 @@ class _Written:
 
 def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> bool:
     """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C."""
-    from aaams_stream.core.flow import with_glimpses
+    from aaams_stream.core.flow import with_flow
     from aaams_stream.draw.video import paint
     from aaams_stream.store import CHUNK_FRAMES
 
@@ -316,10 +316,10 @@ def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> 
             interrupted = frames.live and ctrl_c.pressed
             return interrupted
 
-        seen = with_glimpses(frames, segmenter.params)
+        seen = with_flow(frames, segmenter.params)
         with closing(prefetch(seen, AHEAD, stop=frames.stop, give_up=give_up)) as stream:
-            for frame, glimpse in stream:
-                segmentation = segmenter.step(frame.rgb, float(frame.time), glimpse)
+            for frame, hint in stream:
+                segmentation = segmenter.step(frame.rgb, float(frame.time), hint)
                 whole = (frame.index + 1) % CHUNK_FRAMES == 0
                 stopping = ctrl_c.pressed  # once: a press from here on counts with the next frame
                 due = stopping or time.monotonic() - last_commit >= COMMIT_SECONDS

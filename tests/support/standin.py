@@ -45,7 +45,7 @@ class Segmenter:
         self.params = resolve(params)
         self.state = state
 
-    def step(self, rgb, time=None, glimpse=None):
+    def step(self, rgb, time=None, hint=None):
         grey = rgb.mean(axis=2)
         before = self.state
         if before is not None and before.average.shape != grey.shape:

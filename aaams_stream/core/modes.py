@@ -1,0 +1,113 @@
+"""The modes that segments stand on."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.core import packed
+from aaams_stream.core.clusters import ClusterGrid, base_precision
+from aaams_stream.core.state import TrackTable
+from aaams_stream.core.transport import ABOVE_ANY, Advanced
+from aaams_stream.kernels import modes as kernels
+from aaams_stream.params import Params
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The mode that each segment stands on; row i is segment i."""
+
+    position: NDArray[np.float32]  # (k, 5) L, a, b, x, y
+    precision: NDArray[np.float32]  # (k, 10) inverse bandwidth, as in kernels.records.Clusters
+    trajectory: NDArray[np.float32]  # (k, 15) likewise
+    density: NDArray[np.float32]  # (k,) ρ at the mode
+
+
+def densest_pixels(labels: NDArray[np.int32], density: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the flat index (k,) of the densest pixel of each segment of labels (h, w)."""
+    densest = np.empty(int(labels.max()) + 1, np.int64)
+    kernels.densest_pixels(labels, density, densest)
+    return densest
+
+
+def densest_of_all(
+    densest: NDArray[np.int64], density: NDArray[np.float32], segments: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """Return what densest_pixels does for segments made of regions whose densest pixels are known.
+
+    densest, segments (n,): of each region its densest pixel and the segment, dense from 0.
+    """
+    # Densest last, of equals the first in raster order, so that it is the one that stays.
+    order = np.lexsort((-densest, density.reshape(-1)[densest]))
+    joined = np.empty(int(segments.max()) + 1, np.int64)
+    joined[segments[order]] = densest[order]
+    return joined
+
+
+def find_modes(
+    labels: NDArray[np.int32],
+    densest: NDArray[np.int64],
+    grid: ClusterGrid,
+    which: NDArray[np.int32],
+    params: Params,
+) -> Modes:
+    """Find the mode of each segment of labels (h, w) among the given clusters.
+
+    densest (k,): the densest pixel of each segment. A segment may hold several clusters, and a
+    part of one. Its mode is the densest of those that stand inside it; a part cut off from its
+    mode gets its densest pixel and the base bandwidth.
+    """
+    pixels, clusters = grid.pixels, grid.clusters
+    y, x = np.divmod(densest, labels.shape[1])
+    position = np.stack([*pixels.planes[:, y, x], x, y], axis=1).astype(np.float32)
+    position += clusters.bearing[pixels.start[y, x]]
+    density = pixels.density[y, x]
+    trajectory = np.zeros((len(densest), 15), np.float32)
+    trajectory[:, packed.WEIGHT] = density
+    trajectory[:, packed.MEAN] = position
+    precision = np.tile(base_precision(params), (len(densest), 1))
+
+    winner = np.empty(len(densest), np.int32)
+    kernels.densest_clusters(labels, which, clusters, winner)
+    held = np.flatnonzero(winner >= 0)
+    winner = winner[held]
+    position[held] = clusters.position[winner]
+    precision[held] = clusters.precision[winner]
+    trajectory[held] = clusters.trajectory[winner]
+    density[held] = clusters.rho[winner]
+    return Modes(position, precision, trajectory, density)
+
+
+def transported_modes(
+    labels: NDArray[np.int32],
+    densest: NDArray[np.int64],
+    ids: NDArray[np.uint32],
+    advanced: Advanced,
+    tracks: TrackTable,
+    params: Params,
+) -> Modes:
+    """Find the modes of a warm frame: a transported one if it still stands in its own segment.
+
+    labels (h, w): rows of ids (k,); densest as in `find_modes`; tracks: of the frame before.
+    """
+    grid, here = advanced.grid, advanced.transported
+    row = np.searchsorted(ids, tracks.ids[here])
+    row[row == len(ids)] = 0
+    inside = labels[_nearest_pixels(grid.clusters.position[here], labels.shape)] == row
+    inside &= ids[row] == tracks.ids[here]
+    strays = np.zeros(grid.clusters.rho.size, np.bool_)
+    strays[here[~inside]] = True
+    modes = find_modes(labels, densest, grid, advanced.alive[~strays[advanced.alive]], params)
+    density = np.where(modes.density > 1, modes.density - ABOVE_ANY, modes.density)
+    return dataclasses.replace(modes, density=density)
+
+
+def _nearest_pixels(
+    position: NDArray[np.float32], shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return row and column of the pixels on which clusters stand."""
+    x, y = np.rint(position[:, packed.PLACE]).astype(np.int64).T
+    return np.clip(y, 0, shape[0] - 1), np.clip(x, 0, shape[1] - 1)

@@ -1,0 +1,66 @@
+"""Labels of the frame before, propagated along the optical flow."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.core.features import Picture
+from aaams_stream.core.flow import FlowHint
+from aaams_stream.core.state import SegmenterState
+from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import propagate as kernels
+from aaams_stream.kernels.common import count_labels
+from aaams_stream.kernels.records import Prediction
+from aaams_stream.params import Params
+
+UNLABELLED = -1  # label of a pixel that the frame before does not explain
+RELABEL = -2  # label of a pixel that is to be re-estimated, though it was explained
+
+
+@dataclass(frozen=True, slots=True)
+class Propagated:
+    """What the frame before says about this one."""
+
+    pixels: Prediction
+    area: NDArray[np.int64]  # (k,) pixels that each track has kept
+    scene_change: bool
+
+    @property
+    def explained(self) -> float:
+        """Share of the pixels that are what they were."""
+        return int(self.area.sum()) / self.pixels.kept.size
+
+    def with_kept(self, kept: NDArray[np.int32]) -> Propagated:
+        """Return the same with other labels kept."""
+        return dataclasses.replace(self, pixels=self.pixels._replace(kept=kept))
+
+
+def propagate(
+    picture: Picture, hint: FlowHint, state: SegmenterState, params: Params, tuning: Tuning
+) -> Propagated:
+    """Warp the labels of the frame before along the flow; keep those whose colour agrees."""
+    tracks, labels = state.tracks, state.labels
+    flow = hint.backward_flow(state.half_luma, labels.shape, params.stream.flow, tuning)
+    pixels = Prediction(
+        flow, np.empty_like(labels), np.empty_like(labels), np.empty_like(state.density)
+    )
+    squares = (params.stream.tolerance2, tuning.strange**2, tuning.outlier**2, tuning.inlier**2)
+    inside, strange = np.empty((2, len(labels)), np.int64)
+    kernels.warp_labels(
+        state.pixels,
+        picture.smooth,
+        tracks.colours,
+        tracks.ids % tuning.watch == state.index % tuning.watch,
+        kernels.Limits(*map(np.float32, squares)),
+        pixels,
+        inside,
+        strange,
+    )
+    area = np.empty(len(tracks.ids), np.int64)
+    count_labels(pixels.kept, area)
+    explained = int(area.sum()) < tuning.scene_change_share * labels.size
+    return Propagated(pixels, area, explained and bool(2 * strange.sum() >= inside.sum()))

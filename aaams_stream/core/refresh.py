@@ -1,0 +1,42 @@
+"""Which part of a frame is re-estimated though it was explained: no early error lives for ever."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.core.propagate import RELABEL, Propagated
+from aaams_stream.core.state import SegmenterState
+from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels.common import apply_lut
+from aaams_stream.params import Params
+
+
+def schedule_refresh(
+    seen: Propagated, state: SegmenterState, params: Params, tuning: Tuning
+) -> tuple[Propagated, NDArray[np.bool_]]:
+    """Drop the labels of a share of the picture.
+
+    Segments take turns as a whole; those too large for that do so tile by tile, which keeps the
+    work of all frames alike. While there are fewer segments than wanted, as much again goes to
+    those that spread most in colour. Returns also which segments (k,) were dropped as a whole.
+    """
+    tracks, refresh, labels = state.tracks, params.stream.refresh, seen.pixels.kept
+    turn = state.index % refresh
+    budget = tuning.refresh_large * labels.size / refresh
+    large = tracks.area > budget
+    due = (tracks.ids % refresh == turn) & ~large
+    if len(tracks.ids) < params.stream.segments and state.level > tuning.noise_level:
+        rested = (state.index - tracks.refreshed >= tuning.refresh_rest) & ~large
+        coarse = np.argsort(np.where(rested, -tracks.colour_sse, 0.0), kind="stable")
+        due[coarse[rested[coarse] & (np.cumsum(tracks.area[coarse]) <= budget)]] = True
+    lut = np.where(due, np.int32(RELABEL), np.arange(len(due), dtype=np.int32))
+    kept = np.empty_like(labels)
+    apply_lut(labels, lut, kept)
+    h, w = labels.shape
+    side = tuning.refresh_tile
+    rows, columns = np.ogrid[: -(-h // side), : -(-w // side)]
+    for y, x in np.argwhere((5 * rows + 3 * columns) % refresh == turn) * side:
+        tile = kept[y : y + side, x : x + side]
+        tile[np.append(large, False)[tile]] = RELABEL
+    return seen.with_kept(kept), np.asarray(due, np.bool_)
