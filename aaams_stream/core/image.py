@@ -19,7 +19,6 @@ from aaams_stream.core.mean_shift import (
     stopwatch,
 )
 from aaams_stream.core.region_graph import MergeTree, build_tree, connect_regions
-from aaams_stream.jit import compile_ahead
 from aaams_stream.params import Params, resolve
 
 
@@ -60,7 +59,6 @@ def segment_image(
     pixels = features.as_rgb(rgb)
     if segments is not None and segments < 1:
         raise ValueError(f"segments must be >= 1, got {segments}")
-    compile_ahead()
     planes = features.lab_planes(pixels)
     strength = features.edge_strength(planes, pixels.shape[1])
     clock("features")

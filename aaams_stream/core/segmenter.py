@@ -48,7 +48,6 @@ from aaams_stream.core.recover import seek_mislaid
 from aaams_stream.core.region_graph import RegionGraph, build_tree, connect_regions
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.upsample import enlarged, working_params, working_shape
-from aaams_stream.jit import compile_ahead
 from aaams_stream.kernels import agglomerate, mean_shift, propagate, recover, region_graph
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
@@ -100,7 +99,6 @@ class Segmenter:
             self.params = self.params.updated({"stream": {"segments": segments}})
         self.state = state
         self._frame_shape: tuple[int, ...] | None = None  # of the last frame
-        compile_ahead()
 
     def step(
         self, rgb: Any, time: float | None = None, glimpse: Glimpse | None = None
