@@ -37,6 +37,6 @@ def no_thread_left_behind() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def compiled() -> None:
     """Have the kernels of a stream compiled: a test that waits for frames waits for no compiler."""
-    from aaams_stream.cli.video import warm_kernels
+    from aaams_stream.run.warmup import warm_stream
 
-    warm_kernels()
+    warm_stream()
