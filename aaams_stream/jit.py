@@ -163,7 +163,7 @@ def sweep(folder: Path) -> None:
     and one folder takes about 10 MB. Called when there is something new, so that an ordinary start
     pays nothing.
     """
-    for other in folder.parent.glob(f"{kernels.CACHE_PREFIX}*"):
+    for other in folder.parent.glob(kernels.CACHE_PREFIX + 12 * "[0-9a-f]"):
         with suppress(OSError):  # another process may be sweeping too
             if other != folder and time.time() - other.stat().st_mtime > _UNUSED:
                 shutil.rmtree(other, ignore_errors=True)

@@ -332,15 +332,8 @@ def test_the_lock_of_a_folder_is_had_by_one_at_a_time(tmp_path):
 
 
 def test_sweeping_removes_only_what_is_ours_and_was_not_used_for_long(tmp_path):
-    present, recent, old, foreign = (
-        tmp_path / name
-        for name in (
-            f"{kernels.CACHE_PREFIX}present",
-            f"{kernels.CACHE_PREFIX}recent",
-            f"{kernels.CACHE_PREFIX}old",
-            "of-somebody-else",
-        )
-    )
+    digests = ("0123456789ab", "3456789abcde", "6789abcdef01", "of-somebody-else")
+    present, recent, old, foreign = (tmp_path / f"{kernels.CACHE_PREFIX}{d}" for d in digests)
     long_ago = time.time() - 31 * 24 * 3600
     for folder in (present, recent, old, foreign):
         (folder / "kernels").mkdir(parents=True)
