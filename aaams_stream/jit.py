@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -126,7 +127,7 @@ def compile_share(calls: Sequence[Call], share: int, shares: int) -> None:
 
 @contextmanager
 def plain_kernels() -> Iterator[list[Call]]:
-    """Run the kernels of a stream as the Python they are written in; note those Python calls."""
+    """Run kernels as the Python they are written in; note those that Python calls."""
     calls: list[Call] = []
     inside = False
 
@@ -147,8 +148,8 @@ def plain_kernels() -> Iterator[list[Call]]:
         return run
 
     with ExitStack() as stack:
-        for file in STREAM_FILES:
-            module = _module(file)
+        for file in pkgutil.iter_modules(kernels.__path__):
+            module = _module(file.name)
             for name, kernel in list(vars(module).items()):
                 if hasattr(kernel, "py_func"):
                     setattr(module, name, plain(kernel))

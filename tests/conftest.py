@@ -13,7 +13,7 @@ import pytest
 hypothesis.settings.register_profile("ours", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ours")
 
-PATIENCE = 2.0  # seconds a thread that was told to stop may still take
+PATIENCE = 60.0  # seconds until a thread counts as one that never ends, on the slowest machine
 
 
 def _our_threads() -> set[threading.Thread]:
