@@ -6,13 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aaams_stream.core.image import ImageSegmentation, segment_image
+    from aaams_stream.core.image import ImageSegmentation
     from aaams_stream.core.pool import pool
-    from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
     from aaams_stream.model import FrameSegmentation
     from aaams_stream.params import Params
     from aaams_stream.points import AAAMS
+    from aaams_stream.run.doors import Segmenter, segment_image
     from aaams_stream.run.pipeline import replay, segment_video, stream
     from aaams_stream.store import Volume, open_volume
     from aaams_stream.supervoxels.tracker import (
@@ -34,7 +34,7 @@ _HOMES = {
     "FrameSegmentation": "model",
     "ImageSegmentation": "core.image",
     "Params": "params",
-    "Segmenter": "core.segmenter",
+    "Segmenter": "run.doors",
     "SinkError": "errors",
     "SourceError": "errors",
     "Volume": "store",
@@ -45,7 +45,7 @@ _HOMES = {
     "open_volume": "store",
     "pool": "core.pool",
     "replay": "run.pipeline",
-    "segment_image": "core.image",
+    "segment_image": "run.doors",
     "segment_video": "run.pipeline",
     "stream": "run.pipeline",
 }

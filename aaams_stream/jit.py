@@ -1,6 +1,7 @@
 """Compiling the kernels of images and streams before they are first called.
 
-`python -m aaams_stream.jit SHARE SHARES` compiles one share of them into numba's cache.
+Whoever runs them for a user calls `compile_ahead` first: `run`, `live` and the command line. What
+is run to have them compiled stands in `run/warmup.py`.
 """
 
 from __future__ import annotations
@@ -8,25 +9,49 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import pkgutil
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numba
 
 from aaams_stream import kernels
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 # The files that images and streams run through; the others do without fastmath.
-_STREAM = (
-    *("agglomerate", "associate", "common", "features", "mean_shift", "measure", "merge_tree"),
+STREAM_FILES = (
+    *("agglomerate", "associate", "features", "label_maps", "mean_shift", "measure", "merge_tree"),
     *("modes", "motion_split", "propagate", "recover", "refine", "region_graph", "transport"),
     "upsample",
 )
+Kernel: TypeAlias = Any  # numba's dispatcher, of which parts are needed that have no types
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the processes that compile
 _SHARES = 2  # processes that compile at a time, where there are as many cores
+_UNUSED = 30 * 24 * 3600.0  # seconds after which the compiled code of other sources is removed
+
+
+class Call(NamedTuple):
+    """A kernel that Python calls, and the types of its arguments."""
+
+    kernel: Kernel
+    signature: tuple[Any, ...]  # of numba's types
+
+    @property
+    def file(self) -> str:
+        """The file of the kernel."""
+        name: str = self.kernel.py_func.__module__
+        return name.rpartition(".")[2]
 
 
 @functools.cache
@@ -40,29 +65,31 @@ def compile_ahead() -> None:
     computes with what he compiled, everybody with what the cache holds. Where there is no Python
     to start or no cache to write, the caller compiles for himself, as numba does.
 
-    Looks once per process. Two processes that find nothing both compile, the same.
+    Looks once per process. Of several processes that find nothing, one has it compiled and the
+    others wait for it.
     """
     if _COMPILING in os.environ or stream_is_compiled():
         return
     if not sys.executable or getattr(sys, "frozen", False):  # it would start the frozen program
         return
     shares = min(_SHARES, os.cpu_count() or 1)
-    try:
+    with suppress(OSError), _only_one(kernels.CACHE_FOLDER):
+        if stream_is_compiled():  # by the one that was waited for
+            return
         if shares > 1:
-            _run_all([f"{__name__} {share} {shares}" for share in range(shares)])
-        _run_all(["aaams_stream warmup video"])  # a real run: compiles what the shares missed
-    except OSError:
-        return
+            _warm_up([["--share", f"{share}/{shares}"] for share in range(shares)])
+        _warm_up([["video"]])  # a real run: compiles what the shares missed
+        sweep(kernels.CACHE_FOLDER)
 
 
 def stream_is_compiled() -> bool:
     """Return whether images and streams will find all their kernels compiled for this machine."""
-    found = [kernel for module in _modules() for _, kernel in _kernels_of(module)]
+    found = [kernel for file in STREAM_FILES for kernel in kernels_of(file)]
     # What numba copies into its callers is never compiled by itself.
     return all(is_compiled(k) for k in found if k.targetoptions.get("inline") != "always")
 
 
-def is_compiled(kernel: Any) -> bool:
+def is_compiled(kernel: Kernel) -> bool:
     """Return whether the first call will find compiled code for this machine.
 
     Reads numba's own index beside the cached code; where numba changes its inside, the answer is
@@ -72,54 +99,45 @@ def is_compiled(kernel: Any) -> bool:
         if kernel.signatures:
             return True
         machine = kernel.targetctx.codegen().magic_tuple()
-        index = kernel._cache._cache_file._load_index()
-        return any(key[1] == machine for key in index)
+        cache = kernel._cache._cache_file
+        # the index is written before the code
+        found = [name for key, name in cache._load_index().items() if key[1] == machine]
+        return any(os.path.exists(cache._data_path(name)) for name in found)
     except Exception:
         return True
 
 
-def compile_share(share: int, shares: int) -> None:
+def kernels_of(file: str) -> list[Kernel]:
+    """Return the kernels that a file defines; what it imports from another belongs there."""
+    module = _module(file)
+    found = [thing for thing in vars(module).values() if hasattr(thing, "py_func")]
+    return [kernel for kernel in found if kernel.py_func.__module__ == module.__name__]
+
+
+def compile_share(calls: Sequence[Call], share: int, shares: int) -> None:
     """Compile the kernels of every `shares`-th file, from file number `share` on.
 
-    Kernels call only kernels of their own file, so no two processes compile the same.
+    A kernel calls those of its own file and the helpers of `common.py`, which are not cached by
+    themselves: no two processes write the same.
     """
-    mine = _modules()[share::shares]
-    for module, kernel, signature in signatures():
-        if module in mine:
-            kernel.compile(signature)
-
-
-def signatures() -> list[tuple[ModuleType, Any, tuple[Any, ...]]]:
-    """Return which kernels of which file a stream calls, and with arguments of which types.
-
-    Told by a stream of stamp-sized frames in which the kernels run as plain Python. Rare ones do
-    not come up there; what is missing here is compiled when it is first called.
-    """
-    from aaams_stream.core.segmenter import Segmenter
-    from aaams_stream.params import Params
-    from aaams_stream.source.demo import demo_frame
-
-    # a narrow window spares Python most of the work; the scale makes a frame of 60 one of 48
-    settings = Params().updated({"stream": {"scale": 0.8}, "space": {"sigma2": 1.5}})
-    with _plain_kernels() as calls:
-        segmenter = Segmenter(settings)
-        for index in range(3):
-            segmenter.step(demo_frame(8 * index).rgb[::4, :240:4])
-    return calls
+    mine = STREAM_FILES[share::shares]
+    for call in calls:
+        if call.file in mine:
+            call.kernel.compile(call.signature)
 
 
 @contextmanager
-def _plain_kernels() -> Iterator[list[tuple[ModuleType, Any, tuple[Any, ...]]]]:
+def plain_kernels() -> Iterator[list[Call]]:
     """Run kernels as the Python they are written in; note those that Python calls."""
-    calls: list[tuple[ModuleType, Any, tuple[Any, ...]]] = []
+    calls: list[Call] = []
     inside = False
 
-    def plain(module: ModuleType, kernel: Any) -> Any:
+    def plain(kernel: Kernel) -> Any:
         def run(*arguments: Any) -> Any:
             nonlocal inside
             if inside:
                 return kernel.py_func(*arguments)
-            call = module, kernel, tuple(map(numba.typeof, arguments))
+            call = Call(kernel, tuple(map(numba.typeof, arguments)))
             if call not in calls:
                 calls.append(call)
             inside = True
@@ -131,35 +149,63 @@ def _plain_kernels() -> Iterator[list[tuple[ModuleType, Any, tuple[Any, ...]]]]:
         return run
 
     with ExitStack() as stack:
-        for module in _modules():
-            for name, kernel in _kernels_of(module):
-                setattr(module, name, plain(module, kernel))
-                stack.callback(setattr, module, name, kernel)
+        for file in pkgutil.iter_modules(kernels.__path__):
+            module = _module(file.name)
+            for name, kernel in list(vars(module).items()):
+                if hasattr(kernel, "py_func"):
+                    setattr(module, name, plain(kernel))
+                    stack.callback(setattr, module, name, kernel)
         yield calls
 
 
-def _modules() -> list[ModuleType]:
-    return [importlib.import_module(f"{kernels.__name__}.{name}") for name in _STREAM]
+def sweep(folder: Path) -> None:
+    """Remove the compiled code of other versions beside `folder` that nobody used for a month.
+
+    By age and not by number: several versions may be in use side by side, each in its environment,
+    and one folder takes about 10 MB. Called when there is something new, so that an ordinary start
+    pays nothing.
+    """
+    for other in folder.parent.glob(kernels.CACHE_PREFIX + 12 * "[0-9a-f]"):
+        with suppress(OSError):  # another process may be sweeping too
+            if other != folder and time.time() - other.stat().st_mtime > _UNUSED:
+                shutil.rmtree(other, ignore_errors=True)
 
 
-def _kernels_of(module: ModuleType) -> list[tuple[str, Any]]:
-    return [(name, thing) for name, thing in vars(module).items() if hasattr(thing, "py_func")]
+def _module(file: str) -> ModuleType:
+    return importlib.import_module(f"{kernels.__name__}.{file}")
 
 
-def _run_all(modules: list[str]) -> None:
-    """Run Python modules with their arguments side by side; none outlives this call."""
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Let one process at a time go on; the lock ends with the process, however that ends.
+
+    Where folders cannot be locked, as on Windows, all go on, and compile the same.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _warm_up(shares: list[list[str]]) -> None:
+    """Run `aaams-stream warmup` with each list of words side by side; none outlives this call."""
     environment = {
         **os.environ,
         _COMPILING: "1",
+        "NUMBA_CACHE_DIR": str(kernels.CACHE_FOLDER.parent),  # they find the same folder there
         "PYTHONPATH": os.pathsep.join(folder or os.getcwd() for folder in sys.path),
     }
-    if numba.config.CACHE_DIR:  # type: ignore[attr-defined]
-        environment["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     nothing = subprocess.DEVNULL  # standard input may be the video
     with ExitStack() as stack:
         running = []
-        for module in modules:
-            command = [sys.executable, "-P", "-m", *module.split()]
+        for words in shares:
+            command = [sys.executable, "-P", "-m", "aaams_stream", "warmup", *words]
             process = subprocess.Popen(
                 command, env=environment, stdin=nothing, stdout=nothing, stderr=nothing
             )
@@ -167,7 +213,3 @@ def _run_all(modules: list[str]) -> None:
             stack.callback(process.kill)
         for process in running:
             process.wait()
-
-
-if __name__ == "__main__":
-    compile_share(*map(int, sys.argv[1:]))

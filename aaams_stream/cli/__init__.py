@@ -1,7 +1,7 @@
 """The command line: argparse, one room per subject, each command a few lines.
 
-A room `cli/<room>.py` offers `add_commands(subparsers)`, and `warm_kernels()` where it has kernels
-to compile ahead. Rooms import at their top only what is cheap, because `--help` loads them all.
+A room `cli/<room>.py` offers `add_commands(subparsers)`. Rooms import at their top only what is
+cheap, because `--help` loads them all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from aaams_stream import __version__
 from aaams_stream.errors import AaamsError
 
-ROOMS = ("image", "video", "evaluate", "export", "preview")
+ROOMS = ("image", "warmup", "video", "evaluate", "export", "preview")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -82,16 +82,6 @@ def run_evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
-def warm_kernels() -> None:
-    """Score a clip of next to nothing."""
-    import numpy as np
-
-    from aaams_stream.metrics import score_video
-
-    ids = np.array([[[1, 1, 2]]])
-    score_video(ids, ids, np.zeros((1, 1, 3, 3), dtype=np.uint8))
-
-
 def find_truths(folder: Path) -> list[Path]:
     """Return the PNG files of a folder in natural order."""
     from aaams_stream.source.folder import natural_key

@@ -82,25 +82,3 @@ def run_export(args: argparse.Namespace) -> int:
     elif not args.quiet:
         print(f"{args.output}: {frames} frames as {args.to} in {took:.1f} s")
     return 0
-
-
-def warm_kernels() -> None:
-    """Encode, pool and follow something small."""
-    import dataclasses
-
-    import numpy as np
-
-    from aaams_stream.core.pool import pool
-    from aaams_stream.core.segmenter import Segmenter
-    from aaams_stream.kernels import rle
-    from aaams_stream.source.demo import demo_frame
-    from aaams_stream.supervoxels.tracker import follow
-
-    labels, boxes = np.zeros((1, 1), np.int32), np.array([[0, 0, 1, 1]], np.int32)
-    rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), np.zeros(2, np.int64))
-    pictures = [demo_frame(index).rgb[::2, ::2].copy() for index in range(2)]
-    segmenter = Segmenter()
-    frames = [dataclasses.replace(segmenter.step(rgb), rgb=rgb) for rgb in pictures]
-    pool(frames[0].ids, pictures[0])
-    for _ in follow(frames, frames[0].ids == frames[0].ids[60, 80]):
-        pass

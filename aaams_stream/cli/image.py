@@ -1,9 +1,8 @@
-"""Commands for one image: `image`, and `warmup`."""
+"""The command `image`: one image to segments."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import time
 from pathlib import Path
@@ -16,11 +15,10 @@ if TYPE_CHECKING:
     from aaams_stream.core.image import ImageSegmentation
 
 DEMO = "demo"
-SUBJECTS = ("image", "video", "evaluate", "export")  # the rooms that have kernels
 
 
 def add_commands(commands: Any) -> None:
-    """Add `image` and `warmup` to the parser."""
+    """Add `image` to the parser."""
     image = commands.add_parser(
         "image",
         help="segment one image",
@@ -53,20 +51,6 @@ def add_commands(commands: Any) -> None:
     options.add_reporting(image)
     image.set_defaults(run=run_image)
 
-    warmup = commands.add_parser(
-        "warmup",
-        help="compile the kernels ahead of time",
-        description="Compile every kernel, so that later runs start at once.",
-    )
-    warmup.add_argument(
-        "subject",
-        metavar="SUBJECT",
-        nargs="?",
-        choices=SUBJECTS,
-        help=f"compile only what this needs: {', '.join(SUBJECTS)}",
-    )
-    warmup.set_defaults(run=run_warmup)
-
 
 def run_image(args: argparse.Namespace) -> int:
     """Segment one image; write labels and whatever else was asked for, all or nothing."""
@@ -84,7 +68,7 @@ def run_image(args: argparse.Namespace) -> int:
     else:
         image = files.read_image(args.input)
     options.say_if_cold(args.quiet)
-    from aaams_stream.core.image import segment_image
+    from aaams_stream.run.doors import segment_image
 
     start = time.perf_counter()
     result = segment_image(image, params, segments=args.segments)
@@ -106,31 +90,6 @@ def run_image(args: argparse.Namespace) -> int:
             f"{seconds:.2f} s"
         )
     return 0
-
-
-def run_warmup(args: argparse.Namespace) -> int:
-    """Compile the kernels of every room, or of one, and say how long it took."""
-    start = time.perf_counter()
-    for subject in [args.subject] if args.subject else SUBJECTS:
-        importlib.import_module(f"aaams_stream.cli.{subject}").warm_kernels()
-    print(f"kernels are ready ({time.perf_counter() - start:.1f} s)")
-    return 0
-
-
-def warm_kernels() -> None:
-    """Run images, points and metrics once on next to nothing."""
-    import numpy as np
-
-    from aaams_stream import metrics
-    from aaams_stream.core.image import segment_image
-    from aaams_stream.points import AAAMS
-    from aaams_stream.source.scene import draw_scene
-
-    labels = segment_image(draw_scene(24, 36)).labels
-    metrics.score_image(labels, labels)
-    points = np.random.default_rng(0).normal(size=(1000, 2))
-    for few_or_many in (points[:60], points):  # few points take a way of their own
-        AAAMS(0.4, 0.5, min_size=3, bhattacharyya=1.0, n_clusters=2).fit(few_or_many)
 
 
 def _check_outputs(args: argparse.Namespace) -> dict[str, Path]:

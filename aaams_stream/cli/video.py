@@ -176,25 +176,6 @@ def run_render(args: argparse.Namespace) -> int:
     return 0
 
 
-def warm_kernels() -> None:
-    """Compile what a stream and the readers of a volume need, by running them."""
-    import numpy as np
-
-    from aaams_stream.core.pool import pool
-    from aaams_stream.core.segmenter import Segmenter
-    from aaams_stream.kernels import measure
-    from aaams_stream.params import Params
-    from aaams_stream.source.demo import demo_frame
-
-    segmenter = Segmenter(Params().updated({"stream": {"scale": 0.8}}))
-    for index in range(3):
-        rgb = demo_frame(8 * index).rgb[::2, ::2].copy()
-        ids = segmenter.step(rgb).ids
-        pool(ids, rgb)
-        rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
-        measure.find_runs(ids, np.unique(ids), rows, lengths)
-
-
 def gather(volume: Volume) -> dict[str, Any]:
     """Return what there is to say about a volume, ready for JSON."""
     from aaams_stream.model import EventKind

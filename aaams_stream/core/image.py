@@ -16,7 +16,6 @@ from aaams_stream.core.modes import densest_pixels, find_modes
 from aaams_stream.core.region_graph import build_rag
 from aaams_stream.core.stopwatch import stopwatch
 from aaams_stream.core.tuning import DEFAULT, Tuning
-from aaams_stream.jit import compile_ahead
 from aaams_stream.params import Params, resolve
 
 
@@ -58,7 +57,6 @@ def segment_image(
     image = features.as_rgb(rgb)
     if segments is not None and segments < 1:
         raise ValueError(f"segments must be >= 1, got {segments}")
-    compile_ahead()
     picture = features.picture(image)
     clock("features")
     grid, alive, history = cluster_pixels(picture.planes, image.shape[1], params, tuning, clock)

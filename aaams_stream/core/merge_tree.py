@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from aaams_stream.core.region_graph import RegionGraph
 from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import label_maps
 from aaams_stream.kernels import merge_tree as kernels
-from aaams_stream.kernels.common import apply_lut
 from aaams_stream.kernels.merge_tree import Criterion, MergeLimits, Origins
 from aaams_stream.params import Params
 
@@ -58,7 +58,7 @@ class MergeTree:
         """
         labels = np.empty(self.regions.shape, np.uint32)
         lut = self.segment_of_region(level=level, segments=segments)
-        apply_lut(self.regions, lut, labels.view(np.int32))
+        label_maps.apply_lut(self.regions, lut, labels.view(np.int32))
         return labels
 
     def segment_of_region(

@@ -12,8 +12,8 @@ from aaams_stream.core.features import Picture
 from aaams_stream.core.flow import FlowHint
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import label_maps
 from aaams_stream.kernels import propagate as kernels
-from aaams_stream.kernels.common import count_labels
 from aaams_stream.kernels.records import Prediction
 from aaams_stream.params import Params
 
@@ -61,6 +61,6 @@ def propagate(
         strange,
     )
     area = np.empty(len(tracks.ids), np.int64)
-    count_labels(pixels.kept, area)
+    label_maps.count_labels(pixels.kept, area)
     explained = int(area.sum()) < tuning.scene_change_share * labels.size
     return Propagated(pixels, area, explained and bool(2 * strange.sum() >= inside.sum()))

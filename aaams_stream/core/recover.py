@@ -14,8 +14,8 @@ from aaams_stream.core.features import Picture
 from aaams_stream.core.propagate import Propagated
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import label_maps
 from aaams_stream.kernels import recover as kernels
-from aaams_stream.kernels.common import count_labels
 from aaams_stream.kernels.records import Prediction
 from aaams_stream.params import Params
 
@@ -56,5 +56,5 @@ def recover_lost_segments(
     pixels = Prediction(flow.copy(), warped.copy(), kept.copy(), density.copy())
     kernels.move_segments(state.pixels, wanted, shift[moved], picture.smooth, tolerance_sq, pixels)
     area = np.empty_like(seen.area)
-    count_labels(pixels.kept, area)
+    label_maps.count_labels(pixels.kept, area)
     return dataclasses.replace(seen, pixels=pixels, area=area)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from aaams_stream.core.propagate import RELABEL, Propagated
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
-from aaams_stream.kernels.common import apply_lut
+from aaams_stream.kernels import label_maps
 from aaams_stream.params import Params
 
 
@@ -32,7 +32,7 @@ def schedule_refresh(
         due[coarse[rested[coarse] & (np.cumsum(tracks.area[coarse]) <= budget)]] = True
     lut = np.where(due, np.int32(RELABEL), np.arange(len(due), dtype=np.int32))
     kept = np.empty_like(labels)
-    apply_lut(labels, lut, kept)
+    label_maps.apply_lut(labels, lut, kept)
     h, w = labels.shape
     side = tuning.refresh_tile
     rows, columns = np.ogrid[: -(-h // side), : -(-w // side)]

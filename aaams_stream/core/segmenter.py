@@ -44,8 +44,7 @@ from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.transport import Advanced, advance
 from aaams_stream.core.tuning import DEFAULT, Tuning
 from aaams_stream.core.upsample import upsample
-from aaams_stream.jit import compile_ahead
-from aaams_stream.kernels.common import apply_lut
+from aaams_stream.kernels import label_maps
 from aaams_stream.kernels.merge_tree import MergeLimits
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params, resolve
@@ -75,7 +74,6 @@ class Segmenter:
         self.state = state
         self.tuning = tuning
         self._frame_shape: tuple[int, ...] | None = None  # of the last frame
-        compile_ahead()
 
     def step(
         self, rgb: Any, time: float | None = None, hint: FlowHint | None = None
@@ -139,7 +137,7 @@ def step(
     tables = measure(new, labels, picture, flow)
     clock("table")
     ids = np.empty(labels.shape, np.uint32)
-    apply_lut(labels, new.tracks.ids.view(np.int32), ids.view(np.int32))
+    label_maps.apply_lut(labels, new.tracks.ids.view(np.int32), ids.view(np.int32))
     stats = {"segments": float(len(tables.segments)), "warm": explained, **seconds}
     return FrameSegmentation(new.index - 1, time, ids, *tables, events, stats), new
 
@@ -239,7 +237,7 @@ def _merge(
     tree = merge_regions(graph, origins, min_areas, criterion, limits)
     part_of_region = tree.segment_of_region(level=np.inf)
     labels = np.empty_like(refined)
-    apply_lut(graph.regions, part_of_region, labels)
+    label_maps.apply_lut(graph.regions, part_of_region, labels)
     return _Partition(graph, part_of_region, labels)
 
 
@@ -258,7 +256,7 @@ def _next_state(
     ids, first, row = np.unique(found.ids, return_index=True, return_inverse=True)
     lut = row.astype(np.int32)
     labels = np.empty_like(partition.labels)
-    apply_lut(partition.labels, lut, labels)
+    label_maps.apply_lut(partition.labels, lut, labels)
     densest = densest_of_all(densest_pixels(partition.labels, density), density, row)
     modes = transported_modes(labels, densest, ids, advanced, tracks, params)
     segments = partition.graph.pooled(lut[partition.part_of_region], _colour_floor(params, tuning))

@@ -1,52 +1,106 @@
 """All compiled loops, one file per data structure.
 
-A kernel calls only kernels of its own file: numba's cache does not notice an edit to a callee
-that lives elsewhere, and would run stale code.
+Numba's cache notices an edit to the file of a kernel, but not one to a helper that the kernel calls
+in another file. So compiled code is kept in a folder named after the text of all kernels: an edit
+anywhere compiles them anew, and kernels may share the helpers of `common.py`. A shared helper goes
+without `cache=True`: it is compiled into every kernel that calls it, and two processes that compile
+at a time would mix up the entries of its index.
 
-This file settles, before the first kernel is defined, where compiled code is kept and how its
-threads wait.
+Every file is imported here, while numba is told of that folder, so that no import can miss it.
+Whoever compiles kernels of his own keeps them where he did before.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import os
+import pkgutil
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numba
+from numba.misc.appdirs import AppDirs
+
+from aaams_stream.errors import SinkError
+
+_HERE = Path(__file__).parent
+CACHE_PREFIX = "aaams-stream-"  # of the folders in which compiled code is kept; a digest follows
 
 
-def _settle_cache() -> None:
-    """Point numba at a private temporary folder if it finds no place of its own to write to.
+def _digest() -> str:
+    """Return what stands for the text of all kernels and for the compiler."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(_HERE.glob("*.py")):
+        text = source.read_bytes()
+        digest.update(f"\n{source.name} {len(text)}\n".encode())
+        digest.update(text)
+    return digest.hexdigest()[:12]  # short: Windows has a limit for paths
 
-    It tries the package's folder, then the user's cache folder; where both are read-only, as in
-    some containers, every `njit(cache=True)` would raise.
+
+def _find_folder() -> Path:
+    """Return a folder for compiled code, the first that can be written; made if need be."""
+    name = CACHE_PREFIX + _digest()
+    for place in _places():
+        folder = place.absolute() / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            os.utime(folder)  # tells when it was last used: see `jit.sweep`
+        except OSError:
+            continue
+        return folder
+    raise SinkError("no folder for compiled code can be written; name one in NUMBA_CACHE_DIR")
+
+
+def _places() -> Iterator[Path]:
+    """Yield where compiled code may be kept, the best place first.
+
+    Where the user told numba to, beside the kernels, and in the user's cache folder; some
+    containers leave nothing but a temporary one.
     """
-    try:
-        numba.njit(cache=True)(_probe)
-    except RuntimeError:
-        numba.config.CACHE_DIR = _private_folder()  # type: ignore[attr-defined]
+    named: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    if named:
+        yield Path(named)
+    yield _HERE / "__pycache__"
+    yield Path(AppDirs(appname="aaams-stream", appauthor=False).user_cache_dir)
+    yield _private_folder()
 
 
-def _probe() -> None:
-    pass
-
-
-def _private_folder() -> str:
+def _private_folder() -> Path:
     """Return a folder that only this user can write to: cached code is code that will run."""
     user = os.getuid() if hasattr(os, "getuid") else 0
-    folder = os.path.join(tempfile.gettempdir(), f"aaams-stream-numba-{user}")
+    folder = Path(tempfile.gettempdir(), f"aaams-stream-numba-{user}")
     try:
-        os.mkdir(folder, 0o700)
+        folder.mkdir(0o700)
     except FileExistsError:
-        found = os.lstat(folder)
+        found = folder.lstat()
         shared = hasattr(os, "getuid") and (found.st_uid != user or found.st_mode & 0o077)
         if not stat.S_ISDIR(found.st_mode) or shared:
-            return tempfile.mkdtemp(prefix="aaams-stream-numba-")
+            return Path(tempfile.mkdtemp(prefix="aaams-stream-numba-"))
     return folder
+
+
+@contextmanager
+def _cached_in(folder: Path) -> Iterator[None]:
+    """Have numba keep the code of what is defined meanwhile in `folder`."""
+    config = numba.config
+    before = config.CACHE_DIR  # type: ignore[attr-defined]
+    config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
 # A frame runs dozens of short parallel loops beside the threads that decode and write. By default
 # OpenMP's threads spin between loops; on two busy cores that took ten times the processor time.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-_settle_cache()
+
+CACHE_FOLDER = _find_folder()
+with _cached_in(CACHE_FOLDER):
+    for _file in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{_file.name}")

@@ -1,4 +1,8 @@
-"""What kernels share. Without fastmath: what is linked into many must round alike in all."""
+"""What kernels share: never called from Python, and compiled into each caller.
+
+Without `cache=True`: two processes that compile their callers at once would write to one index of
+numba's, which is not made for it. Without fastmath: what is linked into many must round alike.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from numba import njit
 LANES = 16  # pixels per chunk of a window row: two vectors, no remainder
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def find_root(parent, c):
     """Return the root of `c` in a forest of parents (n,), halving the path on the way."""
     while parent[c] != c:
@@ -17,37 +21,7 @@ def find_root(parent, c):
     return c
 
 
-@njit(cache=True, error_model="numpy")
-def apply_lut(labels, lut, out):
-    """Write lut (k,) int32 of labels (h, w) int32 to out (h, w), which may be labels itself.
-
-    Labels below 0 stay.
-    """
-    h, w = labels.shape
-    for y in range(h):
-        for x in range(w):
-            label = labels[y, x]
-            out[y, x] = lut[label] if label >= 0 else label
-
-
-@njit(cache=True, error_model="numpy")
-def count_labels(labels, area):
-    """Count the pixels of each label into area (k,) int64; negative labels are nobody's."""
-    h, w = labels.shape
-    area[:] = 0
-    for y in range(h):
-        row = labels[y]
-        x = 0
-        while x < w:
-            label = row[x]
-            begin = x
-            while x < w and row[x] == label:
-                x += 1
-            if label >= 0:
-                area[label] += x - begin
-
-
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def new_pairs(expected):
     """Return an empty table of pairs with room for at least `expected`.
 
@@ -66,7 +40,7 @@ def new_pairs(expected):
     )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def find_slot(slots, first, second, a, b):
     """Return the slot of the pair a, b: its own, or the free one where it belongs."""
     mask = slots.size - 1
@@ -76,7 +50,7 @@ def find_slot(slots, first, second, a, b):
     return slot
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def pair_row(a, b, slots, first, second, n):
     """Return the row of the pair a, b among the n there are; n itself if it was added as the last.
 
@@ -90,7 +64,7 @@ def pair_row(a, b, slots, first, second, n):
     return np.int64(slots[slot])
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def larger_pairs(first, second, sums):
     """Return a full table of pairs as one four times as large."""
     n = first.size

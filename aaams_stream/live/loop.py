@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.errors import AaamsError
+from aaams_stream.jit import compile_ahead
 from aaams_stream.live.history import Memory
 from aaams_stream.live.quality import LADDER, Governor, ladder_for
 from aaams_stream.live.recorder import Recorder
@@ -298,6 +299,7 @@ class LiveLoop:
 
     def _compute(self) -> None:
         """Segment the newest frame, again and again."""
+        compile_ahead()
         segmenter = Segmenter(self._params)
         self._warm_up()
         self._change(_phase="running")

@@ -107,6 +107,7 @@ def segment_video(
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.draw.video import check_film
+    from aaams_stream.jit import compile_ahead
     from aaams_stream.source import local_file, open_source
 
     clip = Clip(start, duration, every, size)
@@ -150,6 +151,7 @@ def segment_video(
             except ValueError as error:
                 raise SinkError(f"{path}: {error}; --overwrite begins anew") from None
             frames.skip(writer.frames)
+            compile_ahead()
             interrupted = _run(frames, Segmenter(settings, state=state), writer, film, tally)
     if film_path is not None and film is None and not interrupted:
         render_volume(path, film_path, source=source, overwrite=True)  # its beginning was missing
@@ -176,9 +178,11 @@ def stream(
     """
     from aaams_stream.core.flow import with_flow
     from aaams_stream.core.segmenter import Segmenter
+    from aaams_stream.jit import compile_ahead
     from aaams_stream.source import open_source
 
     segmenter = Segmenter(params, segments=segments)
+    compile_ahead()
     with open_source(source, Clip(start, duration, every, size)) as frames:
         seen = with_flow(frames, segmenter.params)
         with closing(prefetch(seen, AHEAD, stop=frames.stop)) as pictures:

@@ -7,12 +7,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import aaams_stream
 from aaams_stream import jit, kernels
+from aaams_stream.errors import SinkError
+from aaams_stream.run import doors, warmup
 
 SOURCE = Path(aaams_stream.__file__).parent
 
@@ -39,30 +43,131 @@ def installed(tmp_path):
     return tmp_path / "site" / "aaams_stream", run
 
 
+# Says where numba would keep other code, and where ours is.
+WHERE = """
+import numba
+from aaams_stream.kernels import mean_shift, metrics
+print(repr(numba.config.CACHE_DIR), metrics.count_pairs._cache.cache_path)
+"""
+
+
 @pytest.mark.skipif(os.name != "posix", reason="makes folders unwritable the POSIX way")
 def test_kernels_work_where_neither_package_nor_home_can_be_written(installed, tmp_path):
     package, run = installed
     (package / "kernels" / "__pycache__").touch()  # a file: no folder can be made there
     (tmp_path / "temporary").mkdir()
-    code = "from aaams_stream.kernels import metrics\nimport numba; print(numba.config.CACHE_DIR)\n"
-    done = run(code, HOME="/proc/nowhere", TMPDIR=str(tmp_path / "temporary"))
-    assert done.returncode == 0, done.stderr
-    folder = Path(done.stdout.strip())
-    assert folder.parent == tmp_path / "temporary"
-    assert folder.stat().st_mode & 0o077 == 0
-
-
-def test_a_package_that_can_be_written_keeps_its_code_beside_it(installed):
-    _, run = installed
-    done = run(
-        "from aaams_stream.kernels import mean_shift\n"
-        "import numba\n"
-        "print(repr(numba.config.CACHE_DIR), mean_shift.first_shift._cache.cache_path)"
-    )
+    done = run(WHERE, HOME="/proc/nowhere", TMPDIR=str(tmp_path / "temporary"))
     assert done.returncode == 0, done.stderr
     setting, folder = done.stdout.split()
     assert setting == "''"
-    assert folder.endswith(os.path.join("kernels", "__pycache__"))
+    private = Path(folder).parents[1]
+    assert private.parent == tmp_path / "temporary"
+    assert private.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes folders unwritable the POSIX way")
+def test_kernels_are_kept_in_the_users_cache_where_the_package_cannot_be_written(
+    installed, tmp_path
+):
+    package, run = installed
+    (package / "kernels" / "__pycache__").touch()
+    done = run(WHERE, HOME=str(tmp_path / "home"), XDG_CACHE_HOME=str(tmp_path / "home" / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "home") in Path(done.stdout.split()[1]).parents
+
+
+def test_kernels_say_what_to_do_where_nothing_can_be_written(monkeypatch):
+    monkeypatch.setattr(kernels, "_places", lambda: iter([Path(__file__)]))
+    with pytest.raises(SinkError, match="name one in NUMBA_CACHE_DIR"):
+        kernels._find_folder()
+
+
+def test_a_package_that_can_be_written_keeps_its_code_beside_it(installed):
+    package, run = installed
+    done = run(WHERE)
+    assert done.returncode == 0, done.stderr
+    setting, folder = done.stdout.split()
+    assert setting == "''"
+    assert Path(folder).parents[1] == package / "kernels" / "__pycache__"
+
+
+def test_a_folder_named_for_numba_is_used_and_stays_named(installed, tmp_path):
+    _, run = installed
+    named = str(tmp_path / "named")
+    done = run(WHERE, NUMBA_CACHE_DIR=named)
+    assert done.returncode == 0, done.stderr
+    setting, folder = done.stdout.split()
+    assert setting == repr(named)
+    assert Path(folder).parents[1] == Path(named)
+
+
+def test_users_keep_their_own_code_where_they_had_it(installed, tmp_path):
+    _, run = installed
+    (tmp_path / "own.py").write_text(
+        "from numba import njit\n@njit(cache=True)\ndef double(x):\n    return 2 * x\n"
+    )
+    done = run(
+        "import numpy as np\n"
+        "from aaams_stream.kernels import region_graph\n"
+        "region_graph.count_contacts(np.zeros((2, 2), np.int32))\n"
+        "import own\n"
+        "own.double(1)\n"
+    )
+    assert done.returncode == 0, done.stderr
+    kept = [file.name for file in (tmp_path / "__pycache__").iterdir()]
+    assert [name.split("-")[0] for name in kept if name.endswith(".nbc")] == ["own.double"]
+
+
+# Two files of kernels that share a helper, and what they make of it.
+SHARED = {
+    "common.py": "from numba import njit\n\n@njit\ndef twice(x):\n    return 2 * x\n",
+    "first.py": "from numba import njit\nfrom aaams_stream.kernels.common import twice\n\n"
+    "@njit(cache=True)\ndef first(x):\n    return twice(x) + 1\n",
+    "second.py": "from numba import njit\nfrom aaams_stream.kernels.common import twice\n\n"
+    "@njit(cache=True)\ndef second(x):\n    return twice(x) + 0.5\n",
+}
+CALL_SHARED = """
+from aaams_stream.kernels import first, second
+print(first.first(1), second.second(1.0))
+for kernel in (first.first, second.second):
+    print(sum(kernel.stats.cache_hits.values()))
+"""
+
+
+def share_a_helper(package):
+    """Leave nothing but two files of kernels and the helper that they share."""
+    for file in (package / "kernels").glob("[!_]*.py"):
+        file.unlink()
+    for name, text in SHARED.items():
+        (package / "kernels" / name).write_text(text)
+
+
+def test_an_edit_to_a_helper_that_files_share_is_noticed(installed):
+    package, run = installed
+    share_a_helper(package)
+    assert run(CALL_SHARED).stdout.split() == ["3", "2.5", "0", "0"]
+    assert run(CALL_SHARED).stdout.split() == ["3", "2.5", "1", "1"]
+    helper = package / "kernels" / "common.py"
+    helper.write_text(helper.read_text().replace("2 * x", "3 * x"))
+    assert run(CALL_SHARED).stdout.split() == ["4", "3.5", "0", "0"]
+    helper.write_text(helper.read_text().replace("3 * x", "2 * x"))
+    assert run(CALL_SHARED).stdout.split() == ["3", "2.5", "1", "1"]  # the code of before
+
+
+def test_a_helper_that_files_share_is_kept_with_its_callers_alone(installed):
+    """Numba mixes up entries of different types that two processes write at a time."""
+    package, run = installed
+    share_a_helper(package)
+    assert run(CALL_SHARED).returncode == 0
+    kept = {file.name.split(".")[0] for file in (package / "kernels").rglob("*.nbc")}
+    assert kept == {"first", "second"}
+
+
+def test_helpers_that_files_share_are_not_cached_by_themselves():
+    if not (SOURCE / "kernels" / "common.py").exists():
+        pytest.skip("no helper is shared yet")
+    cached = [k.py_func.__name__ for k in jit.kernels_of("common") if k._cache.cache_path]
+    assert cached == []
 
 
 def test_fresh_code_is_reported_as_not_compiled(installed):
@@ -81,6 +186,20 @@ def test_fresh_code_is_reported_as_not_compiled(installed):
         "print(is_compiled(region_graph.count_contacts), is_compiled(region_graph.find_edges))"
     )
     assert again.stdout.split() == ["True", "False"]
+
+
+def test_code_that_is_missing_beside_its_index_is_reported_as_not_compiled(installed):
+    """As after a process that was ended between the two."""
+    package, run = installed
+    share_a_helper(package)
+    assert run(CALL_SHARED).returncode == 0
+    (code,) = package.rglob("first.first-*.nbc")
+    code.unlink()
+    done = run(
+        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import first, second\n"
+        "print(is_compiled(first.first), is_compiled(second.second))"
+    )
+    assert done.stdout.split() == ["False", "True"], done.stderr
 
 
 def test_a_kernel_that_cannot_be_asked_counts_as_compiled():
@@ -102,33 +221,136 @@ def test_cached_code_never_goes_where_others_can_write(tmp_path, monkeypatch):
     assert kernels._private_folder() != first
 
 
-# Segments a clip, and says with how many kernels that were compiled here.
-SEGMENT = """
+# Enters by one door after the other and tells what is behind each: what is written, and digests of
+# what is returned. Says first whether all was compiled, and last how much was compiled here.
+ENTER = """
 import sys
-from aaams_stream import segment_video
-from aaams_stream.jit import stream_is_compiled
-from aaams_stream.kernels import mean_shift
-print(stream_is_compiled())
-segment_video("demo", sys.argv[1], size=(160, 120), duration=0.25)
-print(sum(mean_shift.shift_clusters.stats.cache_misses.values()))
+from hashlib import sha256
+import aaams_stream as aaams
+from aaams_stream import jit
+from aaams_stream.source.demo import demo_frame
+
+def by_video(folder):
+    aaams.segment_video("demo", folder + "/volume", size=(160, 120), duration=0.25)
+
+def by_stream(folder):
+    frames = aaams.stream("demo", size=(160, 120), duration=0.25)
+    return [a for frame in frames for a in (frame.ids, frame.segments, frame.adjacency)]
+
+def by_segmenter(folder):
+    segmenter = aaams.Segmenter()
+    return [segmenter.step(demo_frame(4 * t).rgb[::2, ::2]).segments for t in range(3)]
+
+def by_image(folder):
+    image = aaams.segment_image(demo_frame(0).rgb[::2, ::2])
+    return [image.labels, image.modes, image.bandwidths, image.densities]
+
+print(jit.stream_is_compiled())
+for name in sys.argv[2:]:
+    result = globals()["by_" + name](sys.argv[1])
+    print(name, *(sha256(array.tobytes()).hexdigest() for array in result or ()), sep=" ")
+kernels = [kernel for file in jit.STREAM_FILES for kernel in jit.kernels_of(file)]
+print(sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
 
 
-def test_the_first_run_gives_the_same_bytes_as_every_later_one(tmp_path):
-    """Though the first one finds nothing compiled."""
+def test_first_runs_at_once_give_the_same_bytes_as_every_later_one(tmp_path):
+    """Though they find nothing compiled, whichever door they enter by."""
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    told, volumes = [], []
-    for name in ("first", "second"):
-        command = [sys.executable, "-c", SEGMENT, str(tmp_path / name)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        told.append(done.stdout.split())
-        files = (path for path in (tmp_path / name).rglob("*") if path.is_file())
-        volumes.append({str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files})
-    assert told == [["False", "0"], ["True", "0"]]
-    assert len(volumes[0]) > 10
-    assert [name for name in volumes[0] if volumes[0][name] != volumes[1].get(name)] == []
-    assert volumes[0].keys() == volumes[1].keys()
+    entered = {
+        "first": ["segmenter", "video"],
+        "second": ["image", "stream"],
+        "later": ["video", "stream", "segmenter", "image"],
+    }
+
+    def enter(name):
+        (tmp_path / name).mkdir()
+        return subprocess.Popen(
+            [sys.executable, "-c", ENTER, str(tmp_path / name), *entered[name]],
+            env=env,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    told = {}
+    for together in (["first", "second"], ["later"]):
+        running = {name: enter(name) for name in together}
+        for name, process in running.items():
+            out, _ = process.communicate()
+            assert process.returncode == 0
+            compiled, *results, misses = out.splitlines()
+            assert (compiled, misses) == (str(name == "later"), "0"), name
+            told[name] = dict(line.partition(" ")[::2] for line in results)
+    assert told["first"] | told["second"] == told["later"]
+    assert len(told["later"]["stream"].split()) > 10
+    folders = [tmp_path / name / "volume" for name in ("first", "later")]
+    first, later = (
+        {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+        for folder in folders
+    )
+    assert len(first) > 10
+    assert [name for name in first if first[name] != later.get(name)] == []
+    assert first.keys() == later.keys()
+
+
+def test_every_door_to_the_core_compiles_ahead(monkeypatch):
+    asked = []
+    monkeypatch.setattr(doors, "compile_ahead", lambda: asked.append(1))
+    monkeypatch.setattr("aaams_stream.core.image.segment_image", lambda *a, **k: len(asked))
+    aaams_stream.Segmenter()
+    assert len(asked) == 1
+    assert aaams_stream.segment_image(None) == 2
+
+
+def test_one_process_compiles_and_the_others_wait_for_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "CACHE_FOLDER", tmp_path)
+    answers = iter([False, True])  # the second look, when the lock is had
+    monkeypatch.setattr(jit, "stream_is_compiled", lambda: next(answers))
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **kwargs: pytest.fail("started one"))
+    jit.compile_ahead.__wrapped__()
+    assert next(answers, None) is None
+
+
+@pytest.mark.skipif(jit.fcntl is None, reason="folders cannot be locked here")
+def test_the_lock_of_a_folder_is_had_by_one_at_a_time(tmp_path):
+    told = []
+
+    def wait():
+        with jit._only_one(tmp_path):
+            told.append("second")
+
+    with jit._only_one(tmp_path):
+        second = threading.Thread(target=wait)
+        second.start()
+        handle = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            jit.fcntl.flock(handle, jit.fcntl.LOCK_EX | jit.fcntl.LOCK_NB)
+        os.close(handle)
+        told.append("first")
+    second.join()
+    assert told == ["first", "second"]
+
+
+def test_sweeping_removes_only_what_is_ours_and_was_not_used_for_long(tmp_path):
+    digests = ("0123456789ab", "3456789abcde", "6789abcdef01", "of-somebody-else")
+    present, recent, old, foreign = (tmp_path / f"{kernels.CACHE_PREFIX}{d}" for d in digests)
+    long_ago = time.time() - 31 * 24 * 3600
+    for folder in (present, recent, old, foreign):
+        (folder / "kernels").mkdir(parents=True)
+        (folder / "kernels" / "code.nbc").touch()
+        if folder != recent:
+            os.utime(folder, (long_ago, long_ago))
+    jit.sweep(present)
+    assert set(tmp_path.iterdir()) == {present, recent, foreign}
+
+
+def test_a_start_marks_its_compiled_code_as_used(installed):
+    package, run = installed
+    assert run(WHERE).returncode == 0
+    (folder,) = (package / "kernels" / "__pycache__").glob(f"{kernels.CACHE_PREFIX}*")
+    os.utime(folder, (0, 0))
+    assert run(WHERE).returncode == 0
+    assert folder.stat().st_mtime > 0
 
 
 def test_without_a_python_to_start_kernels_are_compiled_as_they_are_called(monkeypatch):
@@ -145,9 +367,26 @@ def test_without_a_python_to_start_kernels_are_compiled_as_they_are_called(monke
 
 
 def test_shares_compile_what_a_stream_calls(compiled):
-    calls = jit.signatures()
+    calls = warmup.stream_calls()
     assert len(calls) >= 40  # of the 46 that Python calls
-    for _, kernel, signature in calls:
+    for kernel, signature in calls:
         assert signature in kernel.signatures, kernel.py_func.__name__
-    for module, kernel, _ in calls:  # and they are kernels again
-        assert getattr(module, kernel.py_func.__name__) is kernel
+    for call in calls:  # and they are kernels again
+        module = getattr(kernels, call.file)
+        assert getattr(module, call.kernel.py_func.__name__) is call.kernel
+
+
+def test_shares_are_all_the_work_and_none_of_it_twice(monkeypatch):
+    done = []
+
+    class Noted:
+        def __init__(self, file):
+            self.py_func = type("", (), {"__module__": f"aaams_stream.kernels.{file}"})
+
+        def compile(self, signature):
+            done.append(signature)
+
+    calls = [jit.Call(Noted(file), (file, n)) for n in range(2) for file in jit.STREAM_FILES]
+    for share in range(3):
+        jit.compile_share(calls, share, 3)
+    assert sorted(done) == sorted(call.signature for call in calls)

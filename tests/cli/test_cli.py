@@ -16,7 +16,8 @@ import pytest
 from support import synthetic
 
 from aaams_stream import __version__, files, jit, kernels, segment_image
-from aaams_stream.cli import ROOMS, image, main, options, rooms
+from aaams_stream.cli import ROOMS, main, options
+from aaams_stream.run.warmup import RECIPES
 from aaams_stream.source.scene import draw_scene
 
 
@@ -234,32 +235,46 @@ def test_every_room_has_commands():
         assert callable(importlib.import_module(f"aaams_stream.cli.{room}").add_commands)
 
 
-def entry_points(module):
+def entry_points(file):
     """Return the kernels that Python calls: those that no other kernel of the file calls."""
-    found = {name: k for name, k in vars(module).items() if hasattr(k, "py_func")}
+    found = {kernel.py_func.__name__: kernel for kernel in jit.kernels_of(file)}
     called = {name for k in found.values() for name in k.py_func.__code__.co_names}
     return {name: k for name, k in found.items() if name not in called}
 
 
 def test_warming_up_compiles_every_kernel_that_is_called():
-    warm = [room for room in rooms() if hasattr(room, "warm_kernels")]
-    assert [room.__name__.rpartition(".")[2] for room in warm] == list(image.SUBJECTS)
-    for room in warm:
-        room.warm_kernels()
-    names = [info.name for info in pkgutil.iter_modules(kernels.__path__)]
+    for recipe in RECIPES.values():
+        recipe()
+    names = {info.name for info in pkgutil.iter_modules(kernels.__path__)}
     assert "mean_shift" in names
-    for name in names:
-        found = entry_points(importlib.import_module(f"aaams_stream.kernels.{name}"))
+    for name in sorted(names - {"common"}):  # what several files share is compiled into each
+        found = entry_points(name)
         cold = [kernel for kernel in found if not found[kernel].signatures]
         assert cold == [], f"{name}: not compiled"
 
 
 def test_warmup_says_how_long_it_took(monkeypatch, capsys):
     warmed = []
-    monkeypatch.setattr(image, "warm_kernels", lambda: warmed.append(1))
+    for subject in RECIPES:
+        monkeypatch.setitem(RECIPES, subject, lambda subject=subject: warmed.append(subject))
     assert run("warmup") == 0
-    assert warmed
+    assert warmed == ["image", "video", "evaluate", "export"]
     assert capsys.readouterr().out.startswith("kernels are ready (")
+
+
+def test_warmup_compiles_for_one_subject_alone(monkeypatch, capsys):
+    warmed = []
+    for subject in RECIPES:
+        monkeypatch.setitem(RECIPES, subject, lambda subject=subject: warmed.append(subject))
+    assert run("warmup", "evaluate") == 0
+    assert warmed == ["evaluate"]
+    assert capsys.readouterr().out.startswith("kernels are ready (")
+
+
+def test_warmup_hides_how_its_work_is_shared(capsys):
+    with pytest.raises(SystemExit):
+        run("warmup", "--help")
+    assert "--share" not in capsys.readouterr().out
 
 
 def test_settings_are_read_once_for_all_commands():

@@ -576,7 +576,7 @@ def test_images_and_streams_have_their_kernels_compiled_for_one_signature_only()
     code = """
 import numpy as np
 from aaams_stream import segment_image
-from aaams_stream.jit import _kernels_of, _modules
+from aaams_stream.jit import STREAM_FILES, kernels_of
 from aaams_stream.core.segmenter import Segmenter
 rng = np.random.default_rng(0)
 for shape in ((20, 33, 3), (40, 48), (90, 80, 3)):  # the last one is segmented at a smaller size
@@ -585,10 +585,10 @@ for shape in ((20, 33, 3), (40, 48), (90, 80, 3)):  # the last one is segmented 
     for frame in (noise, noise, np.roll(noise, 1, 1), 255 - noise, noise[::-1, ::-1]):
         segmenter.step(frame)
     segment_image(noise)
-for module in _modules():
-    for name, kernel in _kernels_of(module):
+for file in STREAM_FILES:
+    for kernel in kernels_of(file):
         if len(kernel.signatures) > 1:
-            print(name, kernel.signatures)
+            print(kernel.py_func.__name__, kernel.signatures)
 """
     assert run_python(code) == ""
 

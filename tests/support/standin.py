@@ -72,6 +72,14 @@ class Segmenter:
         return FrameSegmentation(index, time, ids, segments, touching(ids), events, stats)
 
 
+def compile_ahead():
+    """Compile nothing: there are no kernels here."""
+
+
+def stream_is_compiled():
+    return True
+
+
 def touching(ids):
     """Return which segments lie side by side."""
     sides = np.sort(np.stack([ids[:, 1:].ravel(), ids[:, :-1].ravel()], axis=1), axis=1)
@@ -84,7 +92,8 @@ def touching(ids):
 def modules() -> dict[str, ModuleType]:
     """Return what to put into sys.modules, so that this stands in for the real segmenter."""
     return dict.fromkeys(
-        ("aaams_stream.core.segmenter", "aaams_stream.core.state"), sys.modules[__name__]
+        ("aaams_stream.core.segmenter", "aaams_stream.core.state", "aaams_stream.jit"),
+        sys.modules[__name__],
     )
 
 

@@ -1,0 +1,42 @@
+"""The core as users call it: with its kernels compiled ahead (see `jit.compile_ahead`)."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aaams_stream.core import image, segmenter
+from aaams_stream.core.tuning import DEFAULT, Tuning
+from aaams_stream.jit import compile_ahead
+
+if TYPE_CHECKING:
+    from aaams_stream.core.state import SegmenterState
+    from aaams_stream.params import Params
+
+
+class Segmenter(segmenter.Segmenter):  # noqa: D101  what it does is said there
+    __doc__ = segmenter.Segmenter.__doc__
+
+    def __init__(
+        self,
+        params: Params | str | Path | None = None,
+        *,
+        segments: int | None = None,
+        state: SegmenterState | None = None,
+        tuning: Tuning = DEFAULT,
+    ) -> None:
+        super().__init__(params, segments=segments, state=state, tuning=tuning)
+        compile_ahead()
+
+
+@functools.wraps(image.segment_image, assigned=("__doc__",))
+def segment_image(  # noqa: D103  said there, too
+    rgb: Any,
+    params: Params | str | Path | None = None,
+    *,
+    segments: int | None = None,
+    tuning: Tuning = DEFAULT,
+) -> image.ImageSegmentation:
+    compile_ahead()
+    return image.segment_image(rgb, params, segments=segments, tuning=tuning)
