@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from support.clips import read_source
 
+from aaams_stream import segment_image
 from aaams_stream.source import demo
 
 
@@ -20,3 +21,13 @@ def test_demo_is_the_same_every_time():
 def test_demo_shows_every_surface_on_its_poster():
     seen = np.bincount(demo.demo_frame(demo.POSTER).truth.ravel(), minlength=len(demo.SURFACES))
     assert seen.min() > 500
+
+
+def test_demo_poster_falls_into_its_things():
+    poster = demo.demo_frame(demo.POSTER)
+    labels = segment_image(poster.rgb).labels
+    found = [
+        np.bincount(labels[poster.truth == surface]).argmax()
+        for surface in range(len(demo.SURFACES))
+    ]
+    assert len(set(found)) == len(found)
