@@ -49,7 +49,7 @@ def draw_video() -> None:
 
 
 def draw_segmentation() -> None:
-    """Draw a frame of the demo, a fine cut of its merge tree, and the segments at the default level."""
+    """Draw a frame of the demo, a fine cut of its merge tree, and its segments by default."""
     rgb = demo_frame(POSTER).rgb
     result = segment_image(rgb)
     panels = [rgb]
