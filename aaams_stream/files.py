@@ -120,8 +120,13 @@ class Draft:
         try:
             with _sink_errors(self._target):
                 if self.path.is_dir() and self._target.is_dir():
-                    shutil.rmtree(self._target)
-                self.path.replace(self._target)
+                    # out of the way first: a folder is replaced only if it is empty
+                    old = self.path.with_name(f"{self.path.name}.old")
+                    self._target.replace(old)
+                    self.path.replace(self._target)
+                    shutil.rmtree(old, ignore_errors=True)
+                else:
+                    self.path.replace(self._target)
         except BaseException:
             self.drop()
             raise

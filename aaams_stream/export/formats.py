@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from aaams_stream import files
 from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.export import masks, rerun, tables
 from aaams_stream.export.selection import Chosen, Selection
+
+if TYPE_CHECKING:
+    from aaams_stream.store import Volume
 
 _OURS = re.compile(r"(\d{5,}\.png|ids\.csv|(segments|adjacency|events|tracks)\.(csv|parquet))")
 Write = Callable[[Chosen, Path, Callable[[], None]], None]
@@ -61,7 +64,7 @@ FORMATS = {
 
 
 def export_volume(
-    volume: Any,
+    volume: Volume,
     to: str,
     output: str | Path,
     selection: Selection | None = None,
