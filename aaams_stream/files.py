@@ -1,12 +1,16 @@
-"""Picture and label files: read upright, written whole or not at all. Knows OpenCV's codecs."""
+"""Images in and out, and all files: written whole or not at all, and checked beforehand.
+
+What OpenCV's codecs know ends here.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.errors import ConfigError, SinkError, SourceError
+from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
 
 LABEL_SUFFIXES = (".png", ".npy")
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
@@ -85,64 +89,121 @@ def encode_mask(path: Path, mask: NDArray[np.bool_]) -> bytes:
     return _encode(path, mask.astype(np.uint8) * np.uint8(255))
 
 
-def draw_boundaries(
-    image: NDArray[np.uint8] | NDArray[np.uint16], labels: NDArray[np.uint32]
-) -> NDArray[np.uint8]:
-    """Return the picture (h, w, 3) with a bright line along the edges between labels.
+class Draft:
+    """A file or folder in the making, beside the name it gets once it is whole.
 
-    image (h, w, 3) is uint8 or uint16. Line pixels are the first of the label to the right or
-    below, so that lines are one pixel wide.
+    As a context manager it gives the path to write under: at the end what is there takes the place
+    of `path`; after an error nothing is left of it, and what stood there before still does. The
+    draft has the suffix of `path`, by which many libraries choose a format. Missing folders are
+    made. Errors of the system become SinkErrors that name `path`.
     """
-    rgb = image if image.dtype == np.uint8 else (image >> 8).astype(np.uint8)
-    edge = np.zeros(labels.shape, np.bool_)
-    edge[:, 1:] |= labels[:, 1:] != labels[:, :-1]
-    edge[1:] |= labels[1:] != labels[:-1]
-    # Yellow where it is dark, near black where it is bright: seen on any ground.
-    bright = rgb.astype(np.float32) @ np.array([0.30, 0.59, 0.11], np.float32) > 150
-    drawn = rgb.astype(np.uint8, copy=True)
-    drawn[edge & bright] = (30, 10, 60)
-    drawn[edge & ~bright] = (255, 225, 40)
-    return drawn
 
+    def __init__(self, path: Path) -> None:
+        self.path = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+        self._target = path
+        with _sink_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
 
-def check_output(path: str | Path, suffixes: Sequence[str]) -> Path:
-    """Return the path if a file can be put there; say what is wrong before anything is computed.
+    def __enter__(self) -> Path:
+        return self.path
 
-    Folders that are missing are no mistake: `write_files` makes them.
-    """
-    path = Path(path)
-    if path.suffix.lower() not in suffixes:
-        found = path.suffix or "no suffix"
-        raise ConfigError(f"{path}: the output must end in {' or '.join(suffixes)}, got {found}")
-    if path.is_dir():
-        raise SinkError(f"{path}: is a folder, expected the name of a file")
-    there = next(place for place in (path, *path.parents) if place.exists())
-    if there != path and not there.is_dir():
-        raise SinkError(f"{path}: {there} is not a folder")
-    if not os.access(there, os.W_OK):
-        raise SinkError(f"{path}: no permission to write there")
-    return path
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.keep()
+            return
+        self.drop()
+        with _sink_errors(self._target):
+            raise error  # as it is, or as a SinkError
+
+    def keep(self) -> None:
+        """Move what was written into its place; on error remove it."""
+        try:
+            with _sink_errors(self._target):
+                if self.path.is_dir() and self._target.is_dir():
+                    # out of the way first: a folder is replaced only if it is empty
+                    old = self.path.with_name(f"{self.path.name}.old")
+                    self._target.replace(old)
+                    self.path.replace(self._target)
+                    shutil.rmtree(old, ignore_errors=True)
+                else:
+                    self.path.replace(self._target)
+        except BaseException:
+            self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Remove what was written."""
+        if self.path.is_dir():
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write all files whole, or none: drafts in the same folders first, moved into place last.
-
-    Missing folders are made.
-    """
-    drafts = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in files}
-    path = Path()
-    try:
+    """Write all files whole, or none: nothing is moved into its place before all are written."""
+    with ExitStack() as stack:
         for path, data in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            drafts[path].write_bytes(data)
-        for path, draft in drafts.items():
-            os.replace(draft, path)
+            stack.enter_context(Draft(path)).write_bytes(data)
+
+
+def check_target(
+    path: str | Path,
+    suffixes: Sequence[str] | None,
+    *,
+    overwrite: bool = True,
+    apart: Mapping[str, Path | None] | None = None,
+    outside: Mapping[str, Path | None] | None = None,
+) -> Path:
+    """Return the path if an output can be put there; say what is wrong before anything is computed.
+
+    suffixes: what the name of a file may end in; None for a folder, which may be there if it is
+    empty. overwrite: whether what is there may be replaced. apart: what must not be replaced in any
+    case. outside: what it must not lie in. Both map words to paths: "the source" to clip.mp4.
+    Missing folders are no mistake: `Draft` makes them.
+    """
+    path = Path(path)
+    with _sink_errors(path):
+        place = path.resolve()
+        for what, other in (apart or {}).items():
+            if other is not None and _same(place, other):
+                raise SinkError(f"{path}: is {what}; choose another name")
+        for what, other in (outside or {}).items():
+            if other is not None and other.resolve() in (place, *place.parents):
+                raise SinkError(f"{path}: lies in {what}; choose another name")
+        if suffixes is not None and path.is_dir():
+            raise SinkError(f"{path}: is a folder, expected the name of a file")
+        if suffixes is not None and path.suffix.lower() not in suffixes:
+            wanted, found = " or ".join(suffixes), path.suffix or "no suffix"
+            raise ConfigError(f"{path}: the output must end in {wanted}, got {found}")
+        if suffixes is None and path.exists() and not path.is_dir():
+            raise SinkError(f"{path}: is a file, expected the name of a folder")
+        if not overwrite and (any(path.iterdir()) if path.is_dir() else path.exists()):
+            raise SinkError(f"{path}: exists; --overwrite replaces it")
+        there = next(found for found in (path, *path.parents) if found.exists())
+        if there != path and not there.is_dir():
+            raise SinkError(f"{path}: {there} is not a folder, so this cannot be written there")
+        if not os.access(there, os.W_OK):
+            raise SinkError(f"{path}: no permission to write there")
+    return path
+
+
+def _same(place: Path, other: Path) -> bool:
+    """Tell whether two names are those of one file, also through links; it need not exist."""
+    if place.exists() and other.exists():
+        return place.samefile(other)
+    return place == other.resolve()
+
+
+@contextmanager
+def _sink_errors(path: Path) -> Iterator[None]:
+    """Turn the system's errors into a SinkError that names the output."""
+    try:
+        yield
+    except AaamsError:
+        raise
     except OSError as error:
-        raise SinkError(f"{path}: cannot write ({error.strerror})") from error
-    finally:
-        for draft in drafts.values():
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
+        raise SinkError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def _ends_too_soon(data: bytes) -> bool:

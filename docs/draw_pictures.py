@@ -1,15 +1,16 @@
-"""Draw the pictures of the README from a scene the package draws itself.
+"""Draw the pictures of the README from the clip the package draws itself.
 
-    python docs/draw_pictures.py
+    python docs/draw_pictures.py [tutorial] [video] [segmentation] [modes] [preview]
 
-Needs the extra `plot`, Playwright and Chromium. Writes video.png, segmentation.png, modes.png,
-preview.jpg and the pictures of the tutorial beside this file.
+Writes video.png, segmentation.png, modes.png, preview.jpg and the pictures of the tutorial beside
+this file, or those that are named. Needs the extra `plot`, and Playwright and Chromium for preview.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import tempfile
 from pathlib import Path
 from shutil import which
@@ -17,15 +18,14 @@ from shutil import which
 import cv2
 import numpy as np
 
-from aaams_stream import AAAMS, Params, Segmenter, files, segment_image
+from aaams_stream import AAAMS, Params, Segmenter, segment_image
 from aaams_stream.draw.plots import plot_modes
-from aaams_stream.draw.video import mean_colours, paint
+from aaams_stream.draw.views import draw_boundaries, draw_view, mean_colours
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Desk
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.source import Source, open_source
-from aaams_stream.source.demo import demo_frame
-from aaams_stream.source.scene import draw_scene
+from aaams_stream.source.demo import POSTER, demo_frame
 
 FOLDER = Path(__file__).resolve().parent
 GAP = 8  # white pixels between panels
@@ -39,7 +39,7 @@ def draw_video() -> None:
         rgb = demo_frame(t).rgb
         ids = segmenter.step(rgb).ids
         if t % 25 == 0:
-            columns += [np.concatenate([rgb, paint(rgb, ids, "ids")]), None]
+            columns += [np.concatenate([rgb, draw_view(rgb, ids, "ids")]), None]
     gap = np.full((columns[0].shape[0], GAP, 3), 255, np.uint8)
     sheet = np.concatenate([gap if c is None else c for c in columns[:-1]], axis=1)
     small = cv2.resize(sheet, None, fx=0.6, fy=0.6, interpolation=cv2.INTER_AREA)
@@ -49,13 +49,13 @@ def draw_video() -> None:
 
 
 def draw_segmentation() -> None:
-    """Draw the scene, a fine cut of its merge tree, and the segments at the default level."""
-    rgb = draw_scene(256, 384)
+    """Draw a frame of the demo, a fine cut of its merge tree, and its segments by default."""
+    rgb = demo_frame(POSTER).rgb
     result = segment_image(rgb)
     panels = [rgb]
-    fine = result.tree.cut(level=0.2)
+    fine = result.tree.cut(segments=60)
     for labels in (fine, result.labels):
-        panels.append(files.draw_boundaries(mean_colours(rgb, labels), labels))
+        panels.append(draw_boundaries(mean_colours(rgb, labels), labels))
     gap = np.full((rgb.shape[0], GAP, 3), 255, np.uint8)
     row = np.concatenate([panels[0], gap, panels[1], gap, panels[2]], axis=1)
     path = FOLDER / "segmentation.png"
@@ -125,9 +125,14 @@ def draw_tutorial() -> None:
             print(f"{path.name}: {_kilobytes(path)} kB")
 
 
+PICTURES = {
+    "tutorial": draw_tutorial,
+    "video": draw_video,
+    "segmentation": draw_segmentation,
+    "modes": draw_modes,
+    "preview": draw_preview,
+}
+
 if __name__ == "__main__":
-    draw_tutorial()
-    draw_video()
-    draw_segmentation()
-    draw_modes()
-    draw_preview()
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name]()

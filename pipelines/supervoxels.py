@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import aaams_stream as aaams
-from aaams_stream.draw.video import Film
+from aaams_stream.draw.video import VideoWriter
 from aaams_stream.files import encode_mask, read_image
 from aaams_stream.metrics import contour_accuracy, region_similarity
 from aaams_stream.model import FrameSegmentation
@@ -84,7 +84,7 @@ def follow(
     known = aaams.begin_following(first, mask)
     (args.output / "masks").mkdir(parents=True, exist_ok=True)
     height, width = mask.shape
-    with Film(
+    with VideoWriter(
         args.output / "overlay.mp4", (width, height), rate=Fraction(25), time_base=TICK
     ) as film:
         frame: FrameSegmentation | None = first

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +14,15 @@ from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from aaams_stream.core.image import ImageSegmentation
 
+    Pixels = NDArray[np.uint8] | NDArray[np.uint16]
+
 DEMO = "demo"
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def add_commands(commands: Any) -> None:
@@ -25,7 +33,7 @@ def add_commands(commands: Any) -> None:
         description="Segment one image and write its labels, dense from 0.",
     )
     image.add_argument(
-        "input", metavar="INPUT", help="an image file, or `demo`: a scene drawn on the spot"
+        "input", metavar="INPUT", help="an image file, or `demo`: a frame of the clip `demo`"
     )
     image.add_argument(
         "-o",
@@ -61,26 +69,14 @@ def run_image(args: argparse.Namespace) -> int:
     from aaams_stream.core import features
 
     outputs = _check_outputs(args)
-    if args.input == DEMO:
-        from aaams_stream.source.scene import draw_scene
-
-        image: Any = draw_scene()
-    else:
-        image = files.read_image(args.input)
+    image = _demo() if args.input == DEMO else files.read_image(args.input)
     options.say_if_cold(args.quiet)
     from aaams_stream.run.doors import segment_image
 
     start = time.perf_counter()
     result = segment_image(image, params, segments=args.segments)
     seconds = time.perf_counter() - start
-    rgb = features.as_rgb(image)
-    written = {outputs["labels"]: files.encode_labels(outputs["labels"], result.labels)}
-    if "overlay" in outputs:
-        drawn = files.draw_boundaries(rgb, result.labels)
-        written[outputs["overlay"]] = files.encode_image(outputs["overlay"], drawn)
-    if "plot" in outputs:
-        written |= _draw_plots(rgb, result, outputs["plot"], outputs["history"])
-    files.write_files(written)
+    _write(outputs, features.as_rgb(image), result)
     if args.json:
         report = {"labels": result.count, "iterations": result.n_iter, "seconds": round(seconds, 3)}
         print(json.dumps(report))
@@ -92,56 +88,66 @@ def run_image(args: argparse.Namespace) -> int:
     return 0
 
 
+def _demo() -> NDArray[np.uint8]:
+    """Return the demo as one image."""
+    from aaams_stream.source.demo import POSTER, demo_frame
+
+    return demo_frame(POSTER).rgb
+
+
 def _check_outputs(args: argparse.Namespace) -> dict[str, Path]:
     """Return where to write labels, overlay, plot and history, as far as they are wanted."""
     from aaams_stream import files
 
-    outputs = {"labels": files.check_output(args.output, files.LABEL_SUFFIXES)}
+    wanted: dict[str, tuple[str | Path, Sequence[str]]] = {}
+    wanted["labels"] = (args.output, files.LABEL_SUFFIXES)
     if args.overlay is not None:
-        outputs["overlay"] = files.check_output(args.overlay, files.PICTURE_SUFFIXES)
+        wanted["overlay"] = (args.overlay, files.PICTURE_SUFFIXES)
     if args.plot is not None:
-        plot = files.check_output(args.plot, (".png", ".svg", ".pdf"))
-        outputs["plot"] = plot
-        outputs["history"] = plot.with_name(f"{plot.stem}-history{plot.suffix}")
-    taken = {} if args.input == DEMO else {Path(args.input).resolve(): "the input"}
-    for name, path in outputs.items():
-        if path.resolve() in taken:
-            raise ConfigError(f"{path}: would overwrite {taken[path.resolve()]}; use another name")
-        taken[path.resolve()] = f"the {name}"
+        plot = Path(args.plot)
+        history = plot.parent / f"{plot.stem}-history{plot.suffix}"
+        wanted |= {"plot": (plot, PLOT_SUFFIXES), "history": (history, PLOT_SUFFIXES)}
+    taken = {"the input": None if args.input == DEMO else Path(args.input)}
+    outputs: dict[str, Path] = {}
+    for name, (path, suffixes) in wanted.items():
+        outputs[name] = files.check_target(path, suffixes, apart=taken)
+        taken[f"the file of the {name}"] = outputs[name]
     return outputs
 
 
-def _draw_plots(
-    rgb: Any, result: ImageSegmentation, modes_path: Path, history_path: Path
-) -> dict[Path, bytes]:
-    """Return the picture of modes and that of convergence as files."""
-    import tempfile
+def _write(outputs: dict[str, Path], rgb: Pixels, result: ImageSegmentation) -> None:
+    """Write what was asked for: labels, the picture with boundaries, plots."""
+    from aaams_stream import files
+    from aaams_stream.draw.views import draw_boundaries
 
+    with ExitStack() as stack:
+        drafts = {name: stack.enter_context(files.Draft(path)) for name, path in outputs.items()}
+        labels = files.encode_labels(outputs["labels"], result.labels)
+        drafts["labels"].write_bytes(labels)
+        if "overlay" in outputs:
+            drawn = files.encode_image(outputs["overlay"], draw_boundaries(rgb, result.labels))
+            drafts["overlay"].write_bytes(drawn)
+        if "plot" in outputs:
+            _draw_plots(rgb, result, drafts["plot"], drafts["history"])
+
+
+def _draw_plots(rgb: Pixels, result: ImageSegmentation, modes: Path, history: Path) -> None:
+    """Draw modes and bandwidths over the colours, and how the iterations converged."""
     import numpy as np
 
     from aaams_stream.core import features
     from aaams_stream.draw import plots
 
     h, w = result.labels.shape
-    colours = features.lab_planes(rgb)[:, :, :w].reshape(3, h * w).T
-    history = result.history
-    columns = {
-        "clusters": history.clusters,
-        "merges": history.merges,
-        "largest_shift": history.largest_shift,
-        "mean_shift": history.mean_shift,
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        drafts = {path: Path(folder) / path.name for path in (modes_path, history_path)}
-        plots.plot_modes(
-            colours,
-            result.labels.ravel(),
-            result.modes[:, :3],
-            result.bandwidths[:, :3, :3],
-            drafts[modes_path],
-            colours=rgb.reshape(h * w, 3) / np.iinfo(rgb.dtype).max,
-            axis_names=("L*", "a*", "b*"),
-            title=f"{result.count} segments: modes and 1-sigma bandwidths in L*a*b*",
-        )
-        plots.plot_history(columns, drafts[history_path])
-        return {path: draft.read_bytes() for path, draft in drafts.items()}
+    plots.plot_modes(
+        features.lab_planes(rgb)[:, :, :w].reshape(3, h * w).T,
+        result.labels.ravel(),
+        result.modes[:, :3],
+        result.bandwidths[:, :3, :3],
+        modes,
+        colours=rgb.reshape(h * w, 3) / np.iinfo(rgb.dtype).max,
+        axis_names=("L*", "a*", "b*"),
+        title=f"{result.count} segments: modes and 1-sigma bandwidths in L*a*b*",
+    )
+    names = ("clusters", "merges", "largest_shift", "mean_shift")
+    plots.plot_history({name: getattr(result.history, name) for name in names}, history)

@@ -1,1 +1,1 @@
-"""Pictures and films of what was found."""
+"""Pictures and videos of what was found."""

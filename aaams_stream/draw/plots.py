@@ -8,14 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aaams_stream.errors import ConfigError, SinkError
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from mpl_toolkits.mplot3d.axes3d import Axes3D
+
 Floats = NDArray[np.float64]
+
+
+class Iteration(Protocol):
+    """What became of the clusters in one iteration of a fit."""
+
+    clusters: int
+    merges: int
+    largest_shift: float
+    mean_shift: float
+
+
+History = NDArray[np.void] | Mapping[str, ArrayLike] | Sequence[Iteration]
 
 MOST_POINTS = 20_000  # more only darken the picture and slow it down
 INK = "#1b1b1b"
@@ -67,14 +84,13 @@ def plot_modes(
         kept = np.linspace(0, n - 1, MOST_POINTS).astype(np.int64)
         x, shades = x[kept], shades[kept]
 
-    plt = _pyplot()
     # Where many modes stand close, thinner lines keep the data visible.
     line = 1.6 if len(centres) <= 40 else 0.8
     if dims == 2:
-        figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
-        _draw_plane(axis, x, shades, centres, widths, (0, 1), names, line)
+        figure = _figure(7, 6)
+        _draw_plane(figure.subplots(), x, shades, centres, widths, (0, 1), names, line)
     else:
-        figure = plt.figure(figsize=(13, 7.2), layout="constrained")
+        figure = _figure(13, 7.2)
         grid = figure.add_gridspec(3, 2, width_ratios=[1.9, 1])
         _draw_space(
             figure.add_subplot(grid[:, 0], projection="3d"), x, shades, centres, widths, names, line
@@ -83,12 +99,10 @@ def plot_modes(
             axis = figure.add_subplot(grid[row, 1])
             _draw_plane(axis, x, shades, centres, widths, pair, names, 0.6 * line)
     figure.suptitle(title if title is not None else f"{len(centres)} modes, 1-sigma bandwidths")
-    _save(plt, figure, path)
+    _save(figure, path)
 
 
-def plot_history(
-    history: NDArray[np.void] | Mapping[str, ArrayLike] | Sequence[Any], path: str | Path
-) -> None:
+def plot_history(history: History, path: str | Path) -> None:
     """Draw how clusters, merges and shifts fall over the iterations.
 
     `history` is what a fit returns: a record array, a mapping of columns or a sequence of records
@@ -96,8 +110,8 @@ def plot_history(
     """
     clusters = _column(history, "clusters")
     iterations = np.arange(1, len(clusters) + 1)
-    plt = _pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure = _figure(10, 4)
+    left, right = figure.subplots(1, 2)
     left.plot(iterations, clusters, color="#20639b", label="clusters left")
     left.plot(iterations, _column(history, "merges"), color="#ed553b", label="merges")
     left.set_ylabel("count")
@@ -114,11 +128,11 @@ def plot_history(
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False)
-    _save(plt, figure, path)
+    _save(figure, path)
 
 
 def _draw_plane(
-    axis: Any,
+    axis: Axes,
     x: Floats,
     shades: Floats,
     centres: Floats,
@@ -149,7 +163,7 @@ def _draw_plane(
 
 
 def _draw_space(
-    axis: Any,
+    axis: Axes3D,
     x: Floats,
     shades: Floats,
     centres: Floats,
@@ -204,29 +218,26 @@ def _own_colours(colours: ArrayLike, n: int) -> Floats:
     return np.clip(own / 255.0 if bright > 1.0 else own, 0.0, 1.0)
 
 
-def _column(history: Any, name: str) -> Floats:
-    if isinstance(history, Mapping) or getattr(getattr(history, "dtype", None), "names", None):
+def _column(history: History, name: str) -> Floats:
+    if isinstance(history, Mapping | np.ndarray):
         return np.asarray(history[name], np.float64)
     return np.array([getattr(record, name) for record in history], np.float64)
 
 
-def _pyplot() -> Any:
+def _figure(width: float, height: float) -> Figure:
+    """Return an empty figure, in inches; without pyplot, which would choose a window system."""
     try:
         import matplotlib
+        import matplotlib.figure
     except ImportError as error:
         raise ConfigError(
             'pictures need matplotlib; install it with: pip install "aaams-stream[plot]"'
         ) from error
-    matplotlib.use("Agg")
-    import matplotlib.pyplot
-
-    return matplotlib.pyplot
+    return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(plt: Any, figure: Any, path: str | Path) -> None:
+def _save(figure: Figure, path: str | Path) -> None:
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:  # ValueError: a suffix matplotlib does not know
         raise SinkError(f"{path}: cannot write the picture ({error})") from error
-    finally:
-        plt.close(figure)

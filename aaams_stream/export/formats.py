@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from aaams_stream import files
 from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.export import masks, rerun, tables
 from aaams_stream.export.selection import Chosen, Selection
+
+if TYPE_CHECKING:
+    from aaams_stream.store import Volume
 
 _OURS = re.compile(r"(\d{5,}\.png|ids\.csv|(segments|adjacency|events|tracks)\.(csv|parquet))")
 Write = Callable[[Chosen, Path, Callable[[], None]], None]
@@ -62,7 +64,7 @@ FORMATS = {
 
 
 def export_volume(
-    volume: Any,
+    volume: Volume,
     to: str,
     output: str | Path,
     selection: Selection | None = None,
@@ -97,34 +99,16 @@ def export_volume(
         if progress is not None:
             progress(done, len(chosen.frames))
 
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with files.Draft(path) as draft:
         if FORMATS[to].suffix is None:
-            draft.mkdir(parents=True)
+            draft.mkdir()
         FORMATS[to].write(chosen, draft, step)
-        if path.is_dir():
-            shutil.rmtree(path)
-        draft.replace(path)
-    except OSError as error:
-        if isinstance(error, SinkError):
-            raise
-        raise SinkError(f"{path}: cannot be written ({error.strerror or error})") from error
-    finally:
-        _remove(draft)
     return len(chosen.frames)
 
 
 def _check_target(path: Path, form: Format, overwrite: bool) -> None:
     """Refuse what is in the way before anything is computed."""
-    if form.suffix is not None and path.is_dir():
-        raise SinkError(f"{path}: is a folder, expected the name of a file ({form.suffix})")
-    if form.suffix is None and path.exists() and not path.is_dir():
-        raise SinkError(f"{path}: is a file, expected the name of a folder")
-    if form.suffix is not None and path.suffix != form.suffix:
-        raise ConfigError(f"{path}: the output must end in {form.suffix}")
-    there = any(path.iterdir()) if path.is_dir() else path.exists()
-    if there and not overwrite:
-        raise SinkError(f"{path}: exists; --overwrite replaces it")
+    files.check_target(path, None if form.suffix is None else [form.suffix], overwrite=overwrite)
     if path.is_dir():
         strange = [entry.name for entry in path.iterdir() if not _OURS.fullmatch(entry.name)]
         if strange:
@@ -133,10 +117,3 @@ def _check_target(path: Path, form: Format, overwrite: bool) -> None:
             )
     if not path.absolute().parent.is_dir():
         raise SinkError(f"{path}: the folder {path.parent} does not exist; create it first")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

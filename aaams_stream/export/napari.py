@@ -10,15 +10,18 @@ Nothing of napari is needed to make the layers, and pictures and ids are read as
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from aaams_stream.store import Frames, Volume
+
 Layer = tuple[Any, dict[str, Any], str]
 
 
-def napari_layers(volume: Any, min_life: int = 2) -> list[Layer]:
+def napari_layers(volume: Volume, min_life: int = 2) -> list[Layer]:
     """Return data, options and kind of each layer.
 
     Tracks run through the centroids of identities seen in at least `min_life` frames; the graph of
@@ -37,7 +40,7 @@ def napari_layers(volume: Any, min_life: int = 2) -> list[Layer]:
 
 
 def tracks_of(
-    volume: Any, min_life: int = 2
+    volume: Volume, min_life: int = 2
 ) -> tuple[NDArray[np.float64], dict[int, list[int]], dict[str, NDArray[Any]]]:
     """Return tracks (n, 4) as rows of id, frame, y, x; the graph; and features of each row.
 
@@ -59,7 +62,7 @@ def tracks_of(
 class _ColourLast:
     """Stored frames (t, c, y, x) seen as (t, y, x, c), read on demand."""
 
-    def __init__(self, frames: Any) -> None:
+    def __init__(self, frames: Frames) -> None:
         self._frames = frames
         t, c, h, w = frames.shape
         self.shape, self.dtype, self.ndim = (t, h, w, c), frames.dtype, 4

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core.pool import rows_of
 from aaams_stream.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aaams_stream.store import Volume
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Selection:
 class Chosen:
     """A volume seen through a selection, frame by frame."""
 
-    def __init__(self, volume: Any, selection: Selection) -> None:
+    def __init__(self, volume: Volume, selection: Selection) -> None:
         self.volume = volume
         self.selection = selection
         self.frames = _frames(volume, selection)
@@ -97,7 +100,7 @@ def _keys(frame: NDArray[Any], name: NDArray[Any]) -> NDArray[np.uint64]:
     return np.asarray(frame.astype(np.uint64) << np.uint64(32) | name)
 
 
-def _frames(volume: Any, selection: Selection) -> range:
+def _frames(volume: Volume, selection: Selection) -> range:
     times = volume.times
     if not len(times):
         return range(0)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from aaams_stream import files
+from aaams_stream.draw.views import LIVE_VIEWS, draw_view
 from aaams_stream.errors import SinkError
 from aaams_stream.live import LiveLoop
-from aaams_stream.live.paint import VIEWS, paint_view
 
 MOST_SEGMENTS = 5000
 
@@ -54,17 +54,20 @@ class Desk:
         return {}
 
     def _snapshot(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        view, opacity = order.get("view", VIEWS[0]), order.get("opacity", 1.0)
-        if view not in VIEWS:
-            raise RefusedError(f"view must be one of {', '.join(VIEWS)}")
+        view, opacity = order.get("view", LIVE_VIEWS[0]), order.get("opacity", 1.0)
+        if view not in LIVE_VIEWS:
+            raise RefusedError(f"view must be one of {', '.join(LIVE_VIEWS)}")
         if not isinstance(opacity, int | float) or not 0 <= opacity <= 1:
             raise RefusedError("opacity must be in 0..1")
         shown = self._loop.wait(0, 0)[1]
         if shown is None:
             raise RefusedError("there is no frame yet")
         path = self._new_path(".png")
-        picture = files.encode_image(path, paint_view(shown, view, float(opacity)))
-        files.write_files({path: picture})
+        seen = shown.segmentation
+        picture = draw_view(
+            shown.frame.rgb, seen.ids, view, opacity=float(opacity), segments=seen.segments
+        )
+        files.write_files({path: files.encode_image(path, picture)})
         return {"saved": path.name}
 
     def _record(self, order: Mapping[str, Any]) -> dict[str, Any]:

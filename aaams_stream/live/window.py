@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.draw.views import LIVE_VIEWS, draw_view
 from aaams_stream.errors import AaamsError, ConfigError
 from aaams_stream.live import LiveFrame, LiveLoop, Status
 from aaams_stream.live.commands import Desk, RefusedError
-from aaams_stream.live.paint import VIEWS, paint_view
 
 TITLE = "aaams-stream preview"
 KEYS = (
@@ -54,7 +54,7 @@ class Panel:
     """What one person looks at, and what keys and clicks change."""
 
     def __init__(self, loop: LiveLoop, desk: Desk) -> None:
-        self.view = VIEWS[0]
+        self.view = LIVE_VIEWS[0]
         self.opacity = 1.0
         self.selected: int | None = None
         self.message = ""
@@ -76,7 +76,7 @@ class Panel:
         if key == "q":
             self.closed = True
         elif key == "v":
-            self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
+            self.view = LIVE_VIEWS[(LIVE_VIEWS.index(self.view) + 1) % len(LIVE_VIEWS)]
             self.opacity = _IDS_OPACITY if self.view == "ids" else 1.0
         elif key in "[]":
             self.opacity = min(1.0, max(0.0, self.opacity + (0.1 if key == "]" else -0.1)))
@@ -101,7 +101,10 @@ class Panel:
         if shown is None:
             picture = np.zeros((self._loop.height, self._loop.width, 3), np.uint8)
         else:
-            picture = paint_view(shown, self.view, self.opacity)
+            rgb, seen = shown.frame.rgb, shown.segmentation
+            picture = draw_view(
+                rgb, seen.ids, self.view, opacity=self.opacity, segments=seen.segments
+            )
         if shown is not None and self.selected is not None:
             mask = (shown.segmentation.ids == self.selected).astype(np.uint8)
             outline, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)

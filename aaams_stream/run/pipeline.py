@@ -106,7 +106,7 @@ def segment_video(
     from aaams_stream import store as stores
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.state import SegmenterState
-    from aaams_stream.draw.video import check_film
+    from aaams_stream.draw.video import check_video_target
     from aaams_stream.jit import compile_ahead
     from aaams_stream.source import local_file, open_source
 
@@ -135,7 +135,7 @@ def segment_video(
         saved = film = None
         if film_path is not None:
             apart = {"source": local_file(source), "volume": path}
-            check_film(film_path, overwrite or resume, **apart)
+            check_video_target(film_path, overwrite or resume, **apart)
         if resume and stores.is_volume(path):
             writer, saved = stores.resume(path, header, __version__)
         else:
@@ -225,14 +225,15 @@ def render_volume(
     The pictures come from `source` if given, else from the volume if they are stored there, else
     from where the volume was made. progress: called with frames done and all. Returns the count.
     """
-    from aaams_stream.draw.video import check_film, paint
+    from aaams_stream.draw.video import check_video_target
+    from aaams_stream.draw.views import draw_view
     from aaams_stream.source import local_file
     from aaams_stream.store import open_volume
 
     volume = open_volume(store)
     path = Path(output).expanduser()
     origin = local_file(volume.source if source is None else source)
-    check_film(path, overwrite, source=origin, volume=volume.path)
+    check_video_target(path, overwrite, source=origin, volume=volume.path)
     total = volume.frame_count
     if not total:
         raise SinkError(f"{volume.path}: holds no frames yet; --resume goes on with it")
@@ -240,7 +241,7 @@ def render_volume(
     with _film(path, volume.header, overwrite) as film:
         with closing(pictures_of(volume, source)) as pictures:
             for t, picture in zip(range(total), pictures, strict=False):
-                film.add(paint(picture.rgb, volume.ids[t], view), picture.time)
+                film.add(draw_view(picture.rgb, volume.ids[t], view), picture.time)
                 done = t + 1
                 if progress is not None:
                     progress(done, total)
@@ -281,10 +282,12 @@ def pictures_of(volume: Any, source: str | Path | None) -> Generator[Frame]:
 
 
 def _film(path: Path, header: Any, overwrite: bool) -> Any:
-    from aaams_stream.draw.video import Film
+    from aaams_stream.draw.video import VideoWriter
 
     size = (header.width, header.height)
-    return Film(path, size, rate=header.rate, time_base=header.time_base, overwrite=overwrite)
+    return VideoWriter(
+        path, size, rate=header.rate, time_base=header.time_base, overwrite=overwrite
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +302,7 @@ class _Written:
 def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> bool:
     """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C."""
     from aaams_stream.core.flow import with_flow
-    from aaams_stream.draw.video import paint
+    from aaams_stream.draw.views import draw_view
     from aaams_stream.store import CHUNK_FRAMES
 
     def write(item: _Written) -> None:
@@ -308,7 +311,7 @@ def _run(frames: Any, segmenter: Any, writer: Any, film: Any, tally: _Tally) -> 
         if item.state is not None:
             writer.commit(item.state.to_arrays())
         if film is not None:
-            film.add(paint(frame.rgb, segmentation.ids), frame.time)
+            film.add(draw_view(frame.rgb, segmentation.ids), frame.time)
 
     interrupted = False
     tally.start()

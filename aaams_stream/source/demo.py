@@ -7,15 +7,19 @@ is a pure function of its number, noise included.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.source.pixels import Picture
+
 WIDTH, HEIGHT = 320, 240
 RATE = Fraction(24)
 FRAME_COUNT = 96
+POSTER = 72  # a frame in which nothing hides anything: the demo as one image
 
 # What each truth label is, in order; a later one covers an earlier one.
 SURFACES = (
@@ -84,6 +88,30 @@ def demo_frame(index: int) -> DemoFrame:
     noise = np.random.default_rng(index).normal(0.0, 2.0, (HEIGHT, WIDTH, 3))
     rgb = _COLOURS[truth] * shade[..., None] + waves[..., None] + noise
     return DemoFrame(np.clip(np.rint(rgb), 0, 255).astype(np.uint8), truth)
+
+
+class DemoReader:
+    """Reads the generated clip."""
+
+    def __init__(self) -> None:
+        self.name = "demo"
+        self.rate = RATE
+        self.time_base = 1 / RATE
+        self.frame_count: int | None = FRAME_COUNT
+        self.duration: Fraction | None = FRAME_COUNT / RATE
+        self.damage: str | None = None
+        self.seekable = False
+
+    def pictures(self, start: Fraction | None = None) -> Iterator[Picture]:
+        """Draw the pictures one by one."""
+        for index in range(FRAME_COUNT):
+            yield Picture(index / self.rate, demo_frame(index).rgb)
+
+    def stop(self) -> None:
+        """Do nothing: drawing waits for nobody."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
 
 
 def _disc(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aaams_stream.errors import SourceError
 from aaams_stream.source.pixels import Picture
-from aaams_stream.source.reader import DEFAULT_RATE, Reel
+from aaams_stream.source.reader import DEFAULT_RATE, VideoReader
 
 SUFFIXES = frozenset(
     [
@@ -48,7 +48,7 @@ def images_among(paths: Iterator[Path], name: str) -> list[Path]:
     return sorted(images, key=natural_key)
 
 
-class Folder:
+class FolderReader:
     """Image files as a stream of 25 pictures a second.
 
     An image that does not decode is left out and keeps its place in time; `damage` counts them.
@@ -89,10 +89,11 @@ class Folder:
 
 def _read(path: Path) -> Picture | None:
     try:
-        reel = Reel(os.path.abspath(path), path.name)  # a colon in a relative name misleads FFmpeg
+        # absolute: a colon in a relative name misleads FFmpeg
+        reader = VideoReader(os.path.abspath(path), path.name)
     except SourceError:
         return None
     try:
-        return next(reel.pictures(), None)
+        return next(reader.pictures(), None)
     finally:
-        reel.close()
+        reader.close()

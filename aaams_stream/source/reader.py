@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, BinaryIO
 
 import av
-from av.filter import Graph
 from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from aaams_stream.errors import SourceError
+from aaams_stream.source.deinterlace import Deinterlacer
 from aaams_stream.source.pixels import Orientation, Picture
 
 DEFAULT_RATE = Fraction(25)
@@ -47,7 +46,7 @@ class Pipe:
         return b""
 
 
-class Reel:
+class VideoReader:
     """One opened container: its largest video stream, decoded in presentation order.
 
     Times are the stream's own, exact; where a frame has none, the one before plus one frame at
@@ -103,11 +102,14 @@ class Reel:
         except (av.error.FFmpegError, OSError) as error:
             raise SourceError(f"{self.name}: cannot be opened ({_reason(error)})") from error
         cover = av.stream.Disposition.attached_pic
-        films = [film for film in self._container.streams.video if not film.disposition & cover]
-        if not films:
+        streams = [
+            stream for stream in self._container.streams.video if not stream.disposition & cover
+        ]
+        if not streams:
             self._container.close()
             raise SourceError(f"{self.name}: has no video stream; give a file with pictures in it")
-        self._stream = max(films, key=lambda film: film.width * film.height)  # the first of equals
+        # the first of equals
+        self._stream = max(streams, key=lambda stream: stream.width * stream.height)
         self._decoder = _decoder(self._stream)
 
     def _duration(self) -> Fraction | None:
@@ -125,7 +127,7 @@ class Reel:
     def pictures(self, start: Fraction | None = None) -> Iterator[Picture]:
         """Yield every picture that decodes.
 
-        With `start` (a stream time in seconds; the reel must be seekable), pictures before it may
+        With `start` (a stream time in seconds; the input must be seekable), pictures before it may
         be left out; those from it on are the same as without.
         """
         if start is not None and not self._seek_before(start):
@@ -219,50 +221,6 @@ class Reel:
         self._container.close()
 
 
-class Deinterlacer:
-    """Passes pictures on; those flagged as interlaced become whole frames, one for one."""
-
-    def __init__(self) -> None:
-        self._graph: Graph | None = None
-        self._shape: tuple[int, int, str] | None = None
-        self._inside: deque[Picture] = deque()
-
-    def push(self, picture: Picture) -> Iterator[Picture]:
-        """Take one picture; yield those that are ready, in order."""
-        frame = picture.frame
-        assert isinstance(frame, av.VideoFrame)
-        shape = (frame.width, frame.height, frame.format.name)
-        if self._graph is not None and shape != self._shape:
-            yield from self.flush()
-        if self._graph is None:
-            if not frame.interlaced_frame or min(shape[:2]) < 4:
-                yield picture
-                return
-            self._graph, self._shape = _bwdif(frame), shape
-        self._inside.append(picture)
-        self._graph.vpush(frame)
-        yield from self._ready()
-
-    def flush(self) -> Iterator[Picture]:
-        """Yield what is still inside."""
-        if self._graph is not None:
-            self._graph.vpush(None)
-            yield from self._ready()
-            self._graph = None
-        while self._inside:
-            yield self._inside.popleft()
-
-    def _ready(self) -> Iterator[Picture]:
-        assert self._graph is not None
-        while self._inside:
-            try:
-                frame = self._graph.vpull()
-            except (av.error.BlockingIOError, av.error.EOFError):
-                return
-            taken = self._inside.popleft()
-            yield Picture(taken.time, frame, taken.orientation, taken.aspect)
-
-
 def _decoder(stream: VideoStream) -> VideoCodecContext:
     """Return what decodes a stream: its own decoder, unless that one is blind to transparency."""
     own = stream.codec_context
@@ -274,22 +232,6 @@ def _decoder(stream: VideoStream) -> VideoCodecContext:
     return own
 
 
-def _bwdif(frame: av.VideoFrame) -> Graph:
-    graph = Graph()
-    entry = graph.add_buffer(
-        width=frame.width,
-        height=frame.height,
-        format=frame.format,
-        time_base=frame.time_base,
-    )
-    graph.link_nodes(
-        entry,
-        graph.add("bwdif", "mode=send_frame:parity=auto:deint=interlaced"),
-        graph.add("buffersink"),
-    ).configure()
-    return graph
-
-
 def _damage(lost: int, corrupt: int) -> str:
     parts = []
     if lost:
@@ -299,8 +241,8 @@ def _damage(lost: int, corrupt: int) -> str:
     return ", ".join(parts)
 
 
-def _fraction(value: Any) -> Fraction | None:
-    """Convert PyAV's rationals, whose type differs between versions; None stays None."""
+def _fraction(value: Fraction | None) -> Fraction | None:
+    """Convert a rational of PyAV, which is not a Fraction in every version; None stays None."""
     return Fraction(value.numerator, value.denominator) if value else None
 
 

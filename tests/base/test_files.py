@@ -25,7 +25,7 @@ def save(path, pixels):
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif", "bmp"])
-def test_colours_come_back_in_rgb_order(tmp_path, suffix):
+def test_read_image_gives_colours_in_rgb_order(tmp_path, suffix):
     path = save(tmp_path / f"a.{suffix}", RGB)
     np.testing.assert_array_equal(files.read_image(path), RGB)
     np.testing.assert_array_equal(files.read_image(str(path)), RGB)
@@ -33,7 +33,7 @@ def test_colours_come_back_in_rgb_order(tmp_path, suffix):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("shape", [(12, 17), (12, 17, 3), (12, 17, 4), (1, 1), (1, 40, 3)])
-def test_depth_grey_and_alpha_are_kept(tmp_path, dtype, shape):
+def test_read_image_keeps_depth_grey_and_alpha(tmp_path, dtype, shape):
     pixels = np.random.default_rng(1).integers(0, np.iinfo(dtype).max, shape).astype(dtype)
     found = files.read_image(save(tmp_path / "a.png", pixels))
     assert found.dtype == dtype
@@ -48,7 +48,7 @@ def with_orientation(jpeg: bytes, orientation: int) -> bytes:
 
 
 @pytest.mark.parametrize(("orientation", "turns"), [(1, 0), (3, 2), (6, -1), (8, 1)])
-def test_a_photograph_comes_out_upright(tmp_path, orientation, turns):
+def test_read_image_turns_a_photograph_upright(tmp_path, orientation, turns):
     rgb = np.full((16, 32, 3), 40, np.uint8)
     rgb[:8, :8] = (250, 240, 230)
     jpeg = cv2.imencode(".jpg", rgb)[1].tobytes()
@@ -61,7 +61,7 @@ def test_a_photograph_comes_out_upright(tmp_path, orientation, turns):
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp", "webp"])
-def test_a_truncated_image_is_refused_and_codecs_keep_quiet(tmp_path, suffix, capfd):
+def test_read_image_refuses_a_truncated_file_and_codecs_keep_quiet(tmp_path, suffix, capfd):
     rough = np.random.default_rng(2).integers(0, 256, (64, 64, 3), np.uint8)
     path = save(tmp_path / f"a.{suffix}", rough)
     data = path.read_bytes()
@@ -72,7 +72,7 @@ def test_a_truncated_image_is_refused_and_codecs_keep_quiet(tmp_path, suffix, ca
     assert capfd.readouterr().err == ""
 
 
-def test_what_is_no_image_file_is_refused_by_name(tmp_path):
+def test_read_image_refuses_what_is_no_image_by_name(tmp_path):
     (tmp_path / "empty.png").touch()
     (tmp_path / "text.png").write_text("hello", encoding="utf-8")
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42")
@@ -90,7 +90,7 @@ def test_what_is_no_image_file_is_refused_by_name(tmp_path):
         assert str(raised.value).startswith(str(tmp_path / name))
 
 
-def test_labels_come_back_from_both_formats(tmp_path):
+def test_encode_labels_gives_labels_back_from_both_formats(tmp_path):
     labels = np.arange(300, dtype=np.uint32).reshape(15, 20) * 200
     for name, dtype in (("a.png", np.uint16), ("a.npy", np.uint32)):
         path = tmp_path / name
@@ -100,7 +100,7 @@ def test_labels_come_back_from_both_formats(tmp_path):
         np.testing.assert_array_equal(found, labels)
 
 
-def test_more_labels_than_sixteen_bits_hold_name_the_other_format(tmp_path):
+def test_encode_labels_names_the_other_format_where_sixteen_bits_are_too_few(tmp_path):
     labels = np.arange(65_537, dtype=np.uint32).reshape(1, -1)
     with pytest.raises(SinkError, match=r"holds 65536 labels, got 65537; write a\.npy instead"):
         files.encode_labels(tmp_path / "a.png", labels)
@@ -108,45 +108,110 @@ def test_more_labels_than_sixteen_bits_hold_name_the_other_format(tmp_path):
     assert files.encode_labels(tmp_path / "a.npy", labels)
 
 
-def test_boundaries_are_one_pixel_wide_and_the_rest_is_untouched():
-    labels = np.zeros((12, 17), np.uint32)
-    labels[:, 9:] = 1
-    drawn = files.draw_boundaries(RGB, labels)
-    changed = (drawn != RGB).any(axis=2)
-    assert changed[:, 9].all()
-    assert changed.sum() == 12
-    deep = files.draw_boundaries(RGB.astype(np.uint16) * 257, labels)
-    np.testing.assert_array_equal(deep, drawn)
-
-
-def test_an_output_that_cannot_be_is_refused_beforehand(tmp_path):
+def test_check_target_refuses_what_cannot_be(tmp_path):
     suffixes = (".png", ".npy")
-    assert files.check_output(tmp_path / "a.PNG", suffixes) == tmp_path / "a.PNG"
+    assert files.check_target(tmp_path / "a.PNG", suffixes) == tmp_path / "a.PNG"
     with pytest.raises(ConfigError, match=r"must end in \.png or \.npy, got \.jpg"):
-        files.check_output(tmp_path / "a.jpg", suffixes)
+        files.check_target(tmp_path / "a.jpg", suffixes)
     with pytest.raises(ConfigError, match="got no suffix"):
-        files.check_output(tmp_path / "a", suffixes)
+        files.check_target(tmp_path / "a", suffixes)
     deep = tmp_path / "to be" / "made" / "a.png"
-    assert files.check_output(deep, suffixes) == deep
+    assert files.check_target(deep, suffixes) == deep
     assert not deep.parent.exists()
     (tmp_path / "file").touch()
     with pytest.raises(SinkError, match=r"file/a\.png: .*file is not a folder"):
-        files.check_output(tmp_path / "file" / "a.png", suffixes)
+        files.check_target(tmp_path / "file" / "a.png", suffixes)
     (tmp_path / "b.png").mkdir()
     with pytest.raises(SinkError, match="is a folder, expected the name of a file"):
-        files.check_output(tmp_path / "b.png", suffixes)
+        files.check_target(tmp_path / "b.png", suffixes)
 
 
-def test_an_output_without_permission_is_refused_beforehand(tmp_path, monkeypatch):
+def test_check_target_refuses_what_may_not_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(SinkError, match="no permission to write there"):
-        files.check_output(tmp_path / "a.png", (".png",))
+        files.check_target(tmp_path / "a.png", (".png",))
 
 
-def test_files_are_written_all_or_none(tmp_path):
+def test_check_target_spares_what_is_there_unless_it_may_be_replaced(tmp_path):
+    file, full, empty = tmp_path / "a.png", tmp_path / "full", tmp_path / "empty"
+    file.touch()
+    full.mkdir()
+    empty.mkdir()
+    (full / "b.png").touch()
+    for path, suffixes in ((file, [".png"]), (full, None)):
+        assert files.check_target(path, suffixes) == path
+        with pytest.raises(SinkError, match="exists; --overwrite replaces it"):
+            files.check_target(path, suffixes, overwrite=False)
+    assert files.check_target(empty, None, overwrite=False) == empty
+    with pytest.raises(SinkError, match="is a file, expected the name of a folder"):
+        files.check_target(file, None)
+
+
+def test_check_target_keeps_away_from_what_is_precious(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source, volume = tmp_path / "a.png", tmp_path / "a.zarr"
+    apart = {"the source": source, "nothing": None}  # the source need not be there
+    with pytest.raises(SinkError, match=r"a\.png: is the source; choose another name"):
+        files.check_target("a.png", [".png"], apart=apart)
+    source.touch()
+    (tmp_path / "link.png").symlink_to(source)
+    with pytest.raises(SinkError, match=r"link\.png: is the source"):
+        files.check_target("link.png", [".png"], apart=apart)
+    for inside in ("a.zarr", "a.zarr/deep/b.png"):
+        with pytest.raises(SinkError, match="lies in the volume; choose another name"):
+            files.check_target(inside, [".png"], outside={"the volume": volume})
+    assert files.check_target("b.png", [".png"], apart=apart, outside={"the volume": volume})
+
+
+def test_check_target_refuses_a_name_that_is_too_long(tmp_path):
+    with pytest.raises(SinkError, match="cannot be written"):
+        files.check_target(tmp_path / f"{'x' * 300}.png", [".png"])
+
+
+def test_draft_becomes_the_file_or_folder_once_it_is_whole(tmp_path):
+    file, folder = tmp_path / "made" / "a.png", tmp_path / "folder"
+    for content in (b"first", b"second"):
+        with files.Draft(file) as draft:
+            assert draft.suffix == ".png"
+            draft.write_bytes(content)
+            assert not file.exists() or file.read_bytes() == b"first"
+        with files.Draft(folder) as draft:
+            draft.mkdir()
+            (draft / content.decode()).touch()
+        assert file.read_bytes() == content
+        assert [entry.name for entry in folder.iterdir()] == [content.decode()]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "made"]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (OSError(28, "No space left on device"), SinkError),
+        (SourceError("gone"), SourceError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_draft_leaves_nothing_behind_after_an_error(tmp_path, error, raised):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "before").touch()
+
+    def fail():
+        with files.Draft(kept) as draft:
+            draft.mkdir()
+            (draft / "after").touch()
+            raise error
+
+    with pytest.raises(raised):
+        fail()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
+    assert [entry.name for entry in kept.iterdir()] == ["before"]
+
+
+def test_write_files_writes_all_or_none(tmp_path):
     kept = tmp_path / "kept.png"
     kept.write_bytes(b"before")
-    with pytest.raises(SinkError, match=r"kept\.png/b\.png: cannot write \("):
+    with pytest.raises(SinkError, match=r"kept\.png/b\.png: cannot be written \("):
         files.write_files({kept: b"after", kept / "b.png": b"after"})
     assert kept.read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == ["kept.png"]
@@ -154,12 +219,12 @@ def test_files_are_written_all_or_none(tmp_path):
     assert kept.read_bytes() == b"after"
 
 
-def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_write_files_leaves_nothing_behind_on_a_full_disk(tmp_path, monkeypatch):
     def fail(self, data):
         self.touch()
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(type(tmp_path), "write_bytes", fail)
-    with pytest.raises(SinkError, match=r"a\.png: cannot write \(No space left on device\)"):
+    with pytest.raises(SinkError, match=r"a\.png: cannot be written \(No space left on device\)"):
         files.write_files({tmp_path / "a.png": b"x"})
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from support import synthetic
 from aaams_stream import __version__, files, jit, kernels, segment_image
 from aaams_stream.cli import ROOMS, main, options
 from aaams_stream.run.warmup import RECIPES
-from aaams_stream.source.scene import draw_scene
+from aaams_stream.source.demo import POSTER, demo_frame
 
 
 @pytest.fixture
@@ -48,14 +48,13 @@ def test_labels_are_written_as_png_and_npy(photo, tmp_path, capsys):
     assert err == ""
 
 
-def test_the_demo_needs_nothing_at_hand(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("aaams_stream.source.scene.draw_scene", lambda: draw_scene(48, 64))
+def test_the_demo_needs_nothing_at_hand(tmp_path, capsys):
     labels, overlay = tmp_path / "labels.png", tmp_path / "overlay.png"
     assert run("image", "demo", "-o", labels, "--overlay", overlay) == 0
-    assert files.read_image(labels).shape == (48, 64)
+    assert files.read_image(labels).shape == (240, 320)
     drawn = files.read_image(overlay)
-    assert drawn.shape == (48, 64, 3)
-    assert 0 < (drawn != draw_scene(48, 64)).any(axis=2).mean() < 0.5
+    assert drawn.shape == (240, 320, 3)
+    assert 0 < (drawn != demo_frame(POSTER).rgb).any(axis=2).mean() < 0.5
 
 
 def test_json_is_all_that_stands_on_stdout(photo, tmp_path, capsys):
@@ -131,8 +130,8 @@ def test_unusual_images_are_valid(tmp_path, shape, dtype):
         (["photo.png", "-o", "text.jpg/a.png"], "text.jpg/a.png: text.jpg is not a folder"),
         (["photo.png", "-o", "a.gif"], "the output must end in .png or .npy, got .gif"),
         (["photo.png", "-o", "a"], "got no suffix"),
-        (["photo.png", "-o", "photo.png"], "photo.png: would overwrite the input"),
-        (["photo.png", "-o", "a.png", "--overlay", "./a.png"], "would overwrite the labels"),
+        (["photo.png", "-o", "photo.png"], "photo.png: is the input; choose another"),
+        (["photo.png", "-o", "a.png", "--overlay", "./a.png"], "a.png: is the file of the labels"),
         (["photo.png", "-o", "a.png", "--overlay", "b.xyz"], "b.xyz: the output must end in"),
         (["photo.png", "-o", "a.png", "--plot", "b.xyz"], "b.xyz: the output must end in"),
         (["photo.png", "-o", "a.png", "--segments", "0"], "--segments must be >= 1, got 0"),

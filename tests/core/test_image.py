@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import skimage.measure
 from support import TESTS, synthetic
+from support.synthetic import draw_scene
 
 from aaams_stream import Params, SourceError, metrics, segment_image
 from aaams_stream.core import features
 from aaams_stream.errors import ConfigError
-from aaams_stream.source.scene import draw_scene
 
 EXACT = {
     "one colour": synthetic.flat(),
@@ -289,7 +289,7 @@ def test_sources_of_error_are_the_builtin_ones_too():
 DIGEST = """
 import hashlib
 from aaams_stream import segment_image
-from aaams_stream.source.scene import draw_scene
+from support.synthetic import draw_scene
 result = segment_image(draw_scene({shape}))
 for name in ("labels", "modes", "bandwidths", "densities"):
     print(hashlib.sha256(getattr(result, name).tobytes()).hexdigest())

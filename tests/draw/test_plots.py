@@ -25,20 +25,20 @@ def drawing(dims, count=40):
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3, 5])
-def test_modes_are_drawn_in_any_dimension(tmp_path, dims):
+def test_plot_modes_draws_in_any_dimension(tmp_path, dims):
     plot_modes(*drawing(dims), tmp_path / "modes.png")
     assert (tmp_path / "modes.png").read_bytes().startswith(PNG)
 
 
 @pytest.mark.parametrize("top", [1.0, 255.0])
-def test_points_may_wear_their_own_colour(tmp_path, top):
+def test_plot_modes_lets_points_wear_their_own_colour(tmp_path, top):
     points, *rest = drawing(3)
     colours = np.full((len(points), 3), top)
     plot_modes(points, *rest, tmp_path / "own.png", colours=colours, title="own colours")
     assert (tmp_path / "own.png").exists()
 
 
-def test_a_cluster_of_its_own_colour_reaches_the_picture(tmp_path):
+def test_plot_modes_brings_the_colours_of_points_into_the_picture(tmp_path):
     import matplotlib.image
 
     points, labels, modes, widths = drawing(2, count=200)
@@ -49,7 +49,7 @@ def test_a_cluster_of_its_own_colour_reaches_the_picture(tmp_path):
     assert reddish.sum() > 500
 
 
-def test_history_is_drawn_from_records_columns_and_objects(tmp_path):
+def test_plot_history_takes_records_columns_and_objects(tmp_path):
     names = ["clusters", "merges", "largest_shift", "mean_shift"]
     rows = [(50, 10, 1.0, 0.5), (5, 45, 0.3, 0.1), (5, 0, 0.0, 0.0)]
     records = np.array(rows, [(name, float) for name in names])
@@ -63,19 +63,19 @@ def test_history_is_drawn_from_records_columns_and_objects(tmp_path):
     assert pictures[0] == pictures[1] == pictures[2]
 
 
-def test_a_missing_matplotlib_names_the_extra(tmp_path, monkeypatch):
+def test_plot_modes_names_the_extra_that_brings_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigError, match=r'pip install "aaams-stream\[plot\]"'):
         plot_modes(*drawing(2), tmp_path / "modes.png")
 
 
 @pytest.mark.parametrize("name", ["nowhere/modes.png", "modes.unknown"])
-def test_a_picture_that_cannot_be_written_is_a_sink_error(tmp_path, name):
+def test_plot_modes_raises_a_sink_error_where_it_cannot_write(tmp_path, name):
     with pytest.raises(SinkError, match="cannot write the picture"):
         plot_modes(*drawing(2), tmp_path / name)
 
 
-def test_shapes_that_do_not_fit_are_named(tmp_path):
+def test_plot_modes_names_shapes_that_do_not_fit(tmp_path):
     points, labels, modes, widths = drawing(2)
     with pytest.raises(ConfigError, match=r"labels \(n,\)"):
         plot_modes(points, labels[1:], modes, widths, tmp_path / "a.png")

@@ -148,7 +148,7 @@ def test_the_picture_and_its_overlay_are_those_of_the_loop(page, site):
 
 
 def test_views_and_opacity_change_the_overlay(page, site):
-    from aaams_stream.draw.video import id_colours
+    from aaams_stream.draw.views import id_colours
 
     shown = hold(page, site[0])
     page.click("text=Colours")

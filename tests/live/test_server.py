@@ -25,11 +25,11 @@ from support.clips import moving_frames, write_clip
 from support.viewers import Viewer, ask
 
 from aaams_stream.cli import main
+from aaams_stream.draw.views import LIVE_VIEWS
 from aaams_stream.errors import ConfigError
 from aaams_stream.live import LiveLoop
 from aaams_stream.live import server as servers
 from aaams_stream.live.commands import Desk
-from aaams_stream.live.paint import VIEWS, paint_view
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.live.websocket import WebSocket
 from aaams_stream.live.window import Panel, check_display
@@ -371,7 +371,7 @@ def test_snapshots_and_recordings_go_into_the_folder_under_names_of_ours(tmp_pat
     with preview(folder) as (_, server), Viewer(server.url) as viewer:
         viewer.see_frame()
         names = set()
-        for view in VIEWS:
+        for view in LIVE_VIEWS:
             order = {"do": "snapshot", "view": view, "opacity": 0.5, "path": "/etc/x", "name": "x"}
             status, answer = ask(server.url, "/command", order)
             assert status == 200
@@ -420,16 +420,6 @@ def test_too_many_connections_are_turned_away(shared, monkeypatch):
             Viewer(server.url)
         for viewer in viewers:
             viewer.see_frame()
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_laid_over_the_picture(shared, view):
-    shown = shared[0].wait(0, 1.0)[1]
-    np.testing.assert_array_equal(paint_view(shown, view, 0.0), shown.frame.rgb)
-    full = paint_view(shown, view, 1.0).astype(int)
-    half = paint_view(shown, view, 0.5).astype(int)
-    assert (full != shown.frame.rgb).any()
-    assert np.abs(half - (full + shown.frame.rgb) / 2).max() <= 1
 
 
 def test_keys_and_clicks_work_the_window(tmp_path):

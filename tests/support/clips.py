@@ -13,6 +13,11 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.model import Clip, Frame
+from aaams_stream.source import Source, open_source
+
+H264 = {"codec": "libx264", "pix_fmt": "yuv420p"}  # for `write_clip`
+
 
 def moving_frames(
     count: int, height: int = 48, width: int = 64, seed: int = 0
@@ -93,3 +98,9 @@ def decoded_count(path: Path) -> int:
         except av.error.FFmpegError:
             pass
     return count
+
+
+def read_source(spec: str | Path, **clip: object) -> tuple[list[Frame], Source]:
+    """Return all frames of a source and the source after its end; `clip` as in `Clip`."""
+    with open_source(spec, Clip(**clip)) as opened:
+        return list(opened), opened

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import zarr.storage._local as local
 
 from aaams_stream import source, store  # noqa: F401  before the forks
-from aaams_stream.draw import video  # noqa: F401
+from aaams_stream.draw import video, views  # noqa: F401
 from aaams_stream.run import pipeline
 from support import standin
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.source.demo import POSTER, demo_frame
+
 # Far apart in L*a*b* (50 and more), so that no two regions ought to merge.
 PALETTE = np.array(
     [
@@ -135,3 +137,11 @@ def landscape(height: int = 120, width: int = 180, sigma: float = 3.0, seed: int
     shade = 1.0 + 0.12 * (v - 0.5) + 0.06 * (u - 0.5)
     rgb = np.clip(np.rint(colours[labels] * shade[..., None]), 0, 255).astype(np.uint8)
     return noisy(Scene(rgb, labels), sigma, seed)
+
+
+def draw_scene(height: int, width: int) -> NDArray[np.uint8]:
+    """Return the demo as one image (height, width, 3), its pixels taken from a grid."""
+    rgb = demo_frame(POSTER).rgb
+    rows = np.arange(height) * rgb.shape[0] // height
+    columns = np.arange(width) * rgb.shape[1] // width
+    return rgb[rows[:, None], columns]

@@ -1,0 +1,71 @@
+"""Whole frames out of interlaced ones."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import av
+from av.filter import Graph
+
+from aaams_stream.source.pixels import Picture
+
+
+class Deinterlacer:
+    """Passes pictures on; those flagged as interlaced become whole frames, one for one."""
+
+    def __init__(self) -> None:
+        self._graph: Graph | None = None
+        self._shape: tuple[int, int, str] | None = None
+        self._inside: deque[Picture] = deque()
+
+    def push(self, picture: Picture) -> Iterator[Picture]:
+        """Take one picture; yield those that are ready, in order."""
+        frame = picture.frame
+        assert isinstance(frame, av.VideoFrame)
+        shape = (frame.width, frame.height, frame.format.name)
+        if self._graph is not None and shape != self._shape:
+            yield from self.flush()
+        if self._graph is None:
+            if not frame.interlaced_frame or min(shape[:2]) < 4:
+                yield picture
+                return
+            self._graph, self._shape = _bwdif(frame), shape
+        self._inside.append(picture)
+        self._graph.vpush(frame)
+        yield from self._ready()
+
+    def flush(self) -> Iterator[Picture]:
+        """Yield what is still inside."""
+        if self._graph is not None:
+            self._graph.vpush(None)
+            yield from self._ready()
+            self._graph = None
+        while self._inside:
+            yield self._inside.popleft()
+
+    def _ready(self) -> Iterator[Picture]:
+        assert self._graph is not None
+        while self._inside:
+            try:
+                frame = self._graph.vpull()
+            except (av.error.BlockingIOError, av.error.EOFError):
+                return
+            taken = self._inside.popleft()
+            yield Picture(taken.time, frame, taken.orientation, taken.aspect)
+
+
+def _bwdif(frame: av.VideoFrame) -> Graph:
+    graph = Graph()
+    entry = graph.add_buffer(
+        width=frame.width,
+        height=frame.height,
+        format=frame.format,
+        time_base=frame.time_base,
+    )
+    graph.link_nodes(
+        entry,
+        graph.add("bwdif", "mode=send_frame:parity=auto:deint=interlaced"),
+        graph.add("buffersink"),
+    ).configure()
+    return graph

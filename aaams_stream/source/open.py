@@ -1,0 +1,202 @@
+"""What an input may be: a file, a folder of images, a camera, an address, a pipe, or `demo`.
+
+What can be read a second time has a fingerprint, by which it is known again wherever it lies.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from aaams_stream.errors import SourceError
+from aaams_stream.model import Clip
+from aaams_stream.source.demo import DemoReader
+from aaams_stream.source.folder import FolderReader, images_among
+from aaams_stream.source.reader import Pipe, VideoReader
+from aaams_stream.source.source import FrameReader, Source
+
+_OPEN_TIMEOUT, _READ_TIMEOUT = 10.0, 20.0  # seconds an address may stay silent
+_SAMPLE = 1 << 20  # bytes at either end of a file that tell it from others
+_SAMPLED_IMAGES, _IMAGE_SAMPLE = 64, 1 << 12  # images of a folder that are looked into, and bytes
+_LONGEST = 10**9  # seconds that can be meant: thirty years
+_MOST_PIXELS = 1 << 26  # a frame may be scaled to: 8K has half as many
+_ALL = Clip()
+
+
+def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
+    """Open what `spec` names and decode its first frame.
+
+    spec: a file, a folder or pattern of images, `camera:N`, an address (`scheme://…`), `-` for
+        y4m or MPEG-TS on standard input, or `demo`.
+    """
+    _check(clip)
+    name = str(spec)
+    if not name:
+        raise SourceError("no input is named; expected a file, a folder, camera:N, - or demo")
+    with _heeding_ctrl_c():
+        try:
+            reader, fingerprint, live = _open_reader(name)
+        except SourceError:
+            raise
+        except OSError as error:
+            raise SourceError(f"{name}: cannot be opened ({error.strerror or error})") from error
+        return Source(
+            reader,
+            clip,
+            spec=os.path.abspath(Path(name).expanduser()) if _is_path(name) else name,
+            fingerprint=fingerprint,
+            live=live,
+        )
+
+
+def _check(clip: Clip) -> None:
+    """Raise a SourceError where a clip cannot be meant."""
+    start, duration, every, size = clip.start, clip.duration, clip.every, clip.size
+    if start is not None and not 0 <= start <= _LONGEST:
+        raise SourceError(f"start must be >= 0 seconds, got {start}")
+    if duration is not None and not 0 < duration <= _LONGEST:
+        raise SourceError(f"duration must be > 0 seconds, got {duration}")
+    if every < 1 or every != int(every):
+        raise SourceError(f"every must be a whole number >= 1, got {every}")
+    if size is not None and not (min(size) >= 1 and size[0] * size[1] <= _MOST_PIXELS):
+        raise SourceError(
+            f"size must be at least 1x1 and have at most {_MOST_PIXELS} pixels, got "
+            f"{size[0]}x{size[1]}"
+        )
+
+
+def local_file(spec: str | Path) -> Path | None:
+    """Return the file or folder that `spec` names, if it does name one on this machine."""
+    return Path(spec).expanduser() if _is_path(str(spec)) else None
+
+
+def _is_path(spec: str) -> bool:
+    return spec not in {"demo", "-"} and not spec.startswith("camera:") and not _is_address(spec)
+
+
+def _is_address(spec: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", spec) is not None
+
+
+@contextmanager
+def _heeding_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the latest at the end, if Ctrl-C was pressed.
+
+    It may come while FFmpeg waits for input, in a callback that swallows it.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        usual(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except SourceError:
+        if not pressed:
+            raise
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _open_reader(spec: str) -> tuple[FrameReader, str | None, bool]:
+    """Return what yields the pictures, a fingerprint if it can be read again, and if it is live."""
+    if spec == "demo":
+        return DemoReader(), "demo", False
+    if spec == "-":
+        return _open_stdin(), None, True
+    if spec.startswith("camera:"):
+        return _open_camera(spec), None, True
+    if _is_address(spec):
+        reader = VideoReader(spec, spec, timeout=(_OPEN_TIMEOUT, _READ_TIMEOUT))
+        endless = reader.duration is None
+        return reader, None if endless else f"{spec} {reader.duration}", endless
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        images = images_among(path.iterdir(), spec)
+        return FolderReader(images, spec), _listing(images), False
+    if path.exists():
+        try:
+            if path.is_file() and path.stat().st_size == 0:
+                raise SourceError(f"{spec}: the file is empty")
+            fingerprint = _sampled(path) if path.is_file() else None
+        except PermissionError as error:
+            raise SourceError(f"{spec}: may not be read ({error.strerror})") from error
+        # absolute, or FFmpeg would take what stands before a colon in its name for a protocol
+        return VideoReader(os.path.abspath(path), spec), fingerprint, fingerprint is None
+    if glob.has_magic(spec):
+        images = images_among(map(Path, glob.glob(str(path), recursive=True)), spec)
+        return FolderReader(images, spec), _listing(images), False
+    raise SourceError(f"{spec}: no such file or folder")
+
+
+def _open_stdin() -> VideoReader:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SourceError("-: nothing is piped in; expected y4m or MPEG-TS on standard input")
+    return VideoReader(Pipe(sys.stdin.buffer), "standard input")
+
+
+def _open_camera(spec: str) -> VideoReader:
+    number = spec.removeprefix("camera:")
+    if not number.isdecimal():
+        raise SourceError(f"{spec}: expected camera:N with a number, for example camera:0")
+    if sys.platform.startswith("linux"):
+        device = Path(f"/dev/video{number}")
+        if not device.exists():
+            have = ", ".join(
+                f"camera:{path.name.removeprefix('video')}"
+                for path in sorted(Path("/dev").glob("video[0-9]*"))
+            )
+            raise SourceError(
+                f"{spec}: there is no such camera ({device}); "
+                + (f"there is {have}" if have else "no camera is connected")
+            )
+        return VideoReader(str(device), spec, container_format="v4l2", from_zero=True)
+    if sys.platform == "darwin":
+        options = {"framerate": "30"}
+        return VideoReader(
+            number, spec, container_format="avfoundation", options=options, from_zero=True
+        )
+    raise SourceError(f"{spec}: cameras are not supported on {sys.platform}; pipe video into -")
+
+
+def _sampled(path: Path) -> str:
+    """Fingerprint a file by its length and its two ends, however it is named."""
+    digest = hashlib.sha256(str(path.stat().st_size).encode())
+    digest.update(_ends_of(path, _SAMPLE))
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _listing(paths: list[Path]) -> str:
+    """Fingerprint images by their names, their lengths and the ends of some of them."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode(errors="surrogateescape"))
+    for path in paths[:: -(-len(paths) // _SAMPLED_IMAGES)]:
+        digest.update(_ends_of(path, _IMAGE_SAMPLE))
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _ends_of(path: Path, sample: int) -> bytes:
+    """Return the first and the last `sample` bytes of a file."""
+    with path.open("rb") as file:
+        head = file.read(sample)
+        file.seek(max(0, path.stat().st_size - sample))
+        return head + file.read(sample)

@@ -1,0 +1,200 @@
+"""What an input may be, and what it may not."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
+
+import av
+import numpy as np
+import pytest
+from support.clips import H264, moving_frames, read_source, write_clip, write_images
+
+from aaams_stream.errors import SourceError
+from aaams_stream.model import Clip
+from aaams_stream.source import open_source
+
+
+@pytest.mark.parametrize(
+    ("suffix", "encoding"),
+    [("y4m", {"codec": "wrapped_avframe", "pix_fmt": "yuv444p"}), ("ts", H264)],
+)
+def test_open_source_reads_standard_input_to_its_end(tmp_path, piped, suffix, encoding):
+    path = write_clip(tmp_path / f"a.{suffix}", moving_frames(11), **encoding)
+
+    def write():
+        with os.fdopen(piped, "wb") as pipe:
+            pipe.write(path.read_bytes())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    frames, opened = read_source("-")
+    writer.join()
+    assert len(frames) == 11
+    assert opened.live
+    assert opened.fingerprint is None
+
+
+def test_open_source_reads_an_address_like_a_file(clip):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = partial(Quiet, directory=str(clip.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        frames, _ = read_source(f"http://127.0.0.1:{server.server_port}/{clip.name}")
+        server.shutdown()
+        thread.join()
+    assert len(frames) == 40
+
+
+def test_open_source_takes_names_with_a_colon_for_files(clip, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.link(clip, "12:30:00.mkv")
+    assert len(read_source("12:30:00.mkv")[0]) == 40
+    write_images(tmp_path / "at", moving_frames(3), "12:{:02d}.png")
+    monkeypatch.chdir("at")
+    for spec in (".", "*.png"):
+        frames, opened = read_source(spec)
+        assert (len(frames), opened.ended) == (3, "complete")
+
+
+def test_open_source_means_the_demo_by_demo_even_beside_a_folder_of_that_name(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with open_source("demo") as opened:
+        assert opened.spec == "demo"
+
+
+def test_fingerprint_of_a_file_is_the_same_wherever_it_lies(clip, tmp_path):
+    moved, other = tmp_path / "moved.mkv", write_clip(tmp_path / "b.mkv", moving_frames(3))
+    moved.write_bytes(clip.read_bytes())
+    prints = []
+    for path in (clip, moved, other):
+        with open_source(path) as opened:
+            prints.append(opened.fingerprint)
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_fingerprints_of_folders_tell_pictures_of_the_same_names_and_lengths_apart(tmp_path):
+    for name, frames in (("a", moving_frames(3)), ("b", moving_frames(3, seed=5))):
+        (tmp_path / name).mkdir()
+        for n, rgb in enumerate(frames):
+            (tmp_path / name / f"{n}.ppm").write_bytes(b"P6 64 48 255\n" + rgb.tobytes())
+    prints = []
+    for name in "aba":
+        with open_source(tmp_path / name) as opened:
+            prints.append(opened.fingerprint)
+    assert prints[0] == prints[2] != prints[1]
+
+
+def sound_only(path):
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000)
+        sound = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), layout="mono")
+        sound.rate = 8000
+        container.mux(stream.encode(sound))
+        container.mux(stream.encode(None))
+
+
+def test_open_source_tells_wrong_inputs_apart(tmp_path, clip):
+    empty, text, sound = (tmp_path / name for name in ("empty.mp4", "text.mp4", "sound.wav"))
+    empty.touch()
+    text.write_text("no film, but a letter " * 50)
+    sound_only(sound)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = probe.getsockname()[1]
+    for spec, message in {
+        tmp_path / "none.mp4": "no such file or folder",
+        empty: "the file is empty",
+        text: "not a video",
+        sound: "no video stream",
+        folder: "no images found",
+        tmp_path / "*.png": "no images found",
+        "camera:77": "there is no such camera",
+        "camera:front": "expected camera:N",
+        f"http://127.0.0.1:{closed}/a.mp4": "refused",
+    }.items():
+        with pytest.raises(SourceError, match=message):
+            open_source(spec)
+    with pytest.raises(SourceError, match="no frame lies in the wanted stretch"):
+        open_source(clip, Clip(start=100))
+
+
+@pytest.mark.parametrize(
+    "options", [{"start": -1}, {"duration": 0}, {"every": 0}, {"size": (0, 4)}]
+)
+def test_open_source_refuses_impossible_clips(clip, options):
+    with pytest.raises(SourceError, match=next(iter(options))):
+        open_source(clip, Clip(**options))
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        ("", {}, "no input is named"),
+        ("x" * 300, {}, "cannot be opened .*name too long"),
+        ("demo", {"duration": float("nan")}, "duration must be > 0"),
+        ("demo", {"duration": float("inf")}, "duration must be > 0"),
+        ("demo", {"duration": Fraction(10**400)}, "duration must be > 0"),
+        ("demo", {"start": float("nan")}, "start must be >= 0"),
+        ("demo", {"every": 2.5}, "whole number"),
+        ("demo", {"size": (100_000, 100_000)}, "at most 67108864 pixels"),
+    ],
+)
+def test_open_source_refuses_what_cannot_be_meant(spec, options, message):
+    with pytest.raises(SourceError, match=message):
+        open_source(spec, Clip(**options))
+
+
+def test_open_source_takes_no_terminal_for_a_video(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    with pytest.raises(SourceError, match="nothing is piped in"):
+        open_source("-")
+
+
+# Says so when it waits: what follows in `Pipe.read` is the wait itself.
+WAITING = """
+import select
+from aaams_stream.source import open_source
+
+wait = select.select
+
+def tell_and_wait(*arguments):
+    print("waiting", flush=True)
+    return wait(*arguments)
+
+select.select = tell_and_wait
+open_source("-")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are a POSIX matter")
+def test_open_source_heeds_ctrl_c_while_it_waits_for_a_silent_pipe():
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) != 0
+        assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]
