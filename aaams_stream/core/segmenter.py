@@ -127,14 +127,14 @@ def step(
     if state is not None:
         seen = propagate(picture, hint, state, params, tuning)
         if not seen.scene_change:
-            seen = recover_lost_segments(seen, picture, state, params, tuning)
+            recover_lost_segments(seen, picture, state, params, tuning)
         clock("motion")
     if state is None or seen is None or seen.scene_change:
         new, events = _cold_start(picture, state, params, tuning, clock)
         explained, flow = 0.0, None
     else:
         new, events = _warm_start(picture, seen, state, params, tuning, clock)
-        explained, flow = seen.explained, seen.pixels.flow
+        explained, flow = seen.explained / picture.gradient.size, seen.pixels.flow
     new = dataclasses.replace(new, parents=remember_parents(state, new, events))
     labels = upsample(new.labels, small, frame, tuning)
     if small is not frame:
@@ -202,8 +202,8 @@ def _warm_start(
     clock: Clock,
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame from what the frame before left."""
-    seen, refreshed = schedule_refresh(seen, state, params, tuning)
-    seen = split_by_motion(seen, state, tuning)
+    refreshed = schedule_refresh(seen, state, params, tuning)
+    split_by_motion(seen, state, tuning)
     refined = refine_boundaries(seen, picture, params, tuning)
     clock("boundaries")
     advanced = advance(refined, seen, picture, state, params, tuning)

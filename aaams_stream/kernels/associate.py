@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import pair_row
+from aaams_stream.kernels.common import add_pair, find_slot
 
 
 @njit(cache=True, error_model="numpy")
@@ -17,6 +17,7 @@ def count_overlaps(regions, warped, labels, pairs):
     those that also bear it.
     """
     h, w = regions.shape
+    slots = pairs.slots
     sums = pairs.sums
     n = np.int64(0)
     for y in range(h):
@@ -36,10 +37,12 @@ def count_overlaps(regions, warped, labels, pairs):
             if b < 0:
                 continue
             if a != last_a or b != last_b:
-                e = pair_row(a, b, pairs, n)
-                if e < 0:
-                    return e
-                n = max(n, e + 1)
+                slot = find_slot(a, b, pairs)
+                if slots[slot] < 0:
+                    n = add_pair(a, b, slot, pairs, n)
+                    if n < 0:
+                        return n
+                e = np.int64(slots[slot])
                 last_a = a
                 last_b = b
             sums[e, 0] += x - start

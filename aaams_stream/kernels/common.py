@@ -21,11 +21,12 @@ def find_root(parent, c):
     return c
 
 
-@njit(error_model="numpy", inline="always")
-def pair_row(a, b, pairs, n):
-    """Return the row of the pair a, b among the n there are in `records.Pairs`.
+@njit(error_model="numpy")
+def find_slot(a, b, pairs):
+    """Return the slot of the pair a, b in `records.Pairs`: its own, or the free one it would take.
 
-    A new one is added as row n, so that the answer is n itself; -1 if there is no room for it.
+    Its row is what stands in the slot once `add_pair` has filled it: read there, and not returned
+    by a helper, a pair takes two thirds of the time.
     """
     slots = pairs.slots
     first = pairs.first
@@ -34,10 +35,15 @@ def pair_row(a, b, pairs, n):
     slot = (np.int64(a) * 73856093 ^ np.int64(b) * 19349663) & mask
     while slots[slot] >= 0 and (first[slots[slot]] != a or second[slots[slot]] != b):
         slot = (slot + 1) & mask
-    row = np.int64(slots[slot])
-    if row < 0 and n < first.size:
-        row = n
-        slots[slot] = n
-        first[n] = a
-        second[n] = b
-    return row
+    return slot
+
+
+@njit(error_model="numpy")
+def add_pair(a, b, slot, pairs, n):
+    """Let a new pair a, b be row n; return the number of pairs, -1 if there is no room."""
+    if n == pairs.first.size:
+        return np.int64(-1)
+    pairs.slots[slot] = n
+    pairs.first[n] = a
+    pairs.second[n] = b
+    return n + 1

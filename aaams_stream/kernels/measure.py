@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import pair_row
+from aaams_stream.kernels.common import add_pair, find_slot
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
@@ -74,11 +74,15 @@ def add_sides(a, b, count, pairs, n):
     """Count sides that two segments share; return the number of pairs, -1 if there are too many."""
     if n < 0:
         return n
-    e = pair_row(min(a, b), max(a, b), pairs, n)
-    if e < 0:
-        return e
-    pairs.sums[e, 0] += count
-    return max(n, e + 1)
+    if a > b:
+        a, b = b, a
+    slot = find_slot(a, b, pairs)
+    if pairs.slots[slot] < 0:
+        n = add_pair(a, b, slot, pairs, n)
+        if n < 0:
+            return n
+    pairs.sums[pairs.slots[slot], 0] += count
+    return n
 
 
 @njit(cache=True, error_model="numpy")
@@ -150,6 +154,7 @@ def find_contacts(labels, planes, pairs):
     sums are the sides they share and the colour distances across them.
     """
     h, w = labels.shape
+    slots = pairs.slots
     sums = pairs.sums
     n = np.int64(0)
     for y in range(h):
@@ -169,10 +174,12 @@ def find_contacts(labels, planes, pairs):
                 if a > b:
                     a, b = b, a
                 if a != last_a or b != last_b:
-                    e = pair_row(a, b, pairs, n)
-                    if e < 0:
-                        return e
-                    n = max(n, e + 1)
+                    slot = find_slot(a, b, pairs)
+                    if slots[slot] < 0:
+                        n = add_pair(a, b, slot, pairs, n)
+                        if n < 0:
+                            return n
+                    e = np.int64(slots[slot])
                     last_a = a
                     last_b = b
                 sums[e, 0] += 1.0

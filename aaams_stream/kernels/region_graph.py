@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import find_root, pair_row
+from aaams_stream.kernels.common import add_pair, find_root, find_slot
 
 
 @njit(cache=True, error_model="numpy")
@@ -195,6 +195,7 @@ def find_edges(gradient, labels, pairs):
     sums are the pixel pairs in contact and the gradient there.
     """
     h, w = labels.shape
+    slots = pairs.slots
     first = pairs.first
     second = pairs.second
     sums = pairs.sums
@@ -217,10 +218,12 @@ def find_edges(gradient, labels, pairs):
                 low = min(a, b)
                 high = max(a, b)
                 if n == 0 or first[e] != low or second[e] != high:  # not the contact just met
-                    e = pair_row(low, high, pairs, n)
-                    if e < 0:
-                        return e
-                    n = max(n, e + 1)
+                    slot = find_slot(low, high, pairs)
+                    if slots[slot] < 0:
+                        n = add_pair(low, high, slot, pairs, n)
+                        if n < 0:
+                            return n
+                    e = np.int64(slots[slot])
                 sums[e, 0] += 1.0
                 sums[e, 1] += 0.5 * (np.float64(gradient[y, x]) + np.float64(gradient[v, u]))
     return n
