@@ -93,3 +93,9 @@ def decoded_count(path: Path) -> int:
         except av.error.FFmpegError:
             pass
     return count
+
+
+def film_times(path: Path) -> list[Fraction]:
+    """Return when the frames of a clip are shown."""
+    with av.open(str(path)) as container:
+        return [Fraction(frame.pts * frame.time_base) for frame in container.decode(video=0)]
