@@ -36,6 +36,20 @@ def test_resume_leads_to_what_an_uninterrupted_run_writes(whole, tmp_path, commi
     assert files(path) == files(whole[0])
 
 
+def test_resume_cuts_off_what_was_not_committed_even_if_nothing_follows(tmp_path):
+    torn, plain = tmp_path / "torn.zarr", tmp_path / "plain.zarr"
+    writer = store.create(torn, HEADER, VERSION, chunk_rows=16)
+    fill(writer, 8)
+    fill(writer, 29, commit=False)
+    writer.release()
+    writer, _ = store.resume(torn, HEADER, VERSION)
+    writer.finish("complete")
+    writer = store.create(plain, HEADER, VERSION, chunk_rows=16)
+    fill(writer, 8)
+    writer.finish("complete")
+    assert files(torn) == files(plain)
+
+
 def test_resume_changes_nothing_in_a_complete_volume(whole):
     before = files(whole[0])
     writer, state = store.resume(whole[0], dataclasses.replace(HEADER, with_video=True), VERSION)
