@@ -26,7 +26,8 @@ class ChunkedArray:
         self._filled = rows % len(self._buffer)
         self._base = rows - self._filled
         self._buffer[: self._filled] = array[self._base : rows]
-        self._fresh = False
+        # a crash may have left more rows in the chunk at hand than count: it is written again
+        self._fresh = self._filled > 0 and array.shape[0] > rows
         self._resize(rows)
 
     def append(self, rows: NDArray[Any]) -> None:
