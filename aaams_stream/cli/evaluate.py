@@ -157,7 +157,7 @@ def score_volume(
     return scores.result()
 
 
-def pictures_of(volume: Volume) -> Generator[Any]:
+def pictures_of(volume: Volume) -> Generator[NDArray[np.uint8]]:
     """Yield the frames of a volume, its own or from the source it was made from."""
     from aaams_stream.run import stream
 

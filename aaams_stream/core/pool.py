@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from aaams_stream.kernels import measure
 
 
 def pool(
-    ids: NDArray[np.uint32], features: Any, track_ids: NDArray[np.uint32] | None = None
+    ids: NDArray[np.uint32], features: ArrayLike, track_ids: NDArray[np.uint32] | None = None
 ) -> NDArray[np.float32]:
     """Return the mean of any per-pixel array over each segment: (k,) or (k, c) float32.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from zarr.errors import ContainsArrayError, GroupNotFoundError
 
 from aaams_stream.core.pool import pool
@@ -110,13 +110,14 @@ class Volume:
         rows = np.dtype([("frame", np.uint32), *dtypes[name].descr])
         return read_rows(self._root, name, 0, int(self.offsets(name)[-1]), rows)
 
-    def segment(self, track_id: int, t: int) -> Any:
+    def segment(self, track_id: int, t: int) -> np.void:
         """Return the row of segment `track_id` in frame `t`; a ValueError if it is not there."""
         rows = self.segments(t)
         at = int(np.searchsorted(rows["id"], track_id))
         if at == len(rows) or rows["id"][at] != track_id:
             raise ValueError(f"id {track_id} is not in frame {t}; see tracks for when it lives")
-        return rows[at]
+        row: np.void = rows[at]
+        return row
 
     def mask(self, track_id: int, t: int) -> NDArray[np.bool_]:
         """Return where segment `track_id` is in frame `t`, (h, w); nowhere if it is hidden."""
@@ -154,7 +155,7 @@ class Volume:
         """Return the history of an identity through splits and merges."""
         return lineage(self.events, track_id)
 
-    def pool(self, features: Any, t: int) -> NDArray[np.float32]:
+    def pool(self, features: ArrayLike, t: int) -> NDArray[np.float32]:
         """Return the mean of an array (h, w) or (h, w, c) over each segment of frame `t`.
 
         Row i belongs to row i of `segments(t)`.
