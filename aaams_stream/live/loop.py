@@ -26,7 +26,7 @@ from aaams_stream.live.quality import LADDER, Governor, ladder_for
 from aaams_stream.live.recorder import Recorder
 from aaams_stream.model import Frame, FrameSegmentation
 from aaams_stream.params import Params
-from aaams_stream.run.threads import Newest
+from aaams_stream.run.threads import LatestSlot
 
 _POLL = 0.1  # seconds between looks at the stop sign
 _PATIENCE = 2.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
@@ -106,7 +106,7 @@ class LiveLoop:
             self._governor = Governor(1 / rate, ladder_for(params))
             if fps is not None:
                 self._interval = 1 / Fraction(fps).limit_denominator(1000)
-        self._slot: Newest[tuple[Frame, float]] = Newest()
+        self._slot: LatestSlot[tuple[Frame, float]] = LatestSlot()
         self._changed = threading.Condition()
         # what follows changes only while _changed is held
         self._params = params

@@ -11,7 +11,7 @@ import numpy as np
 
 from aaams_stream import __version__
 from aaams_stream.model import EVENT_DTYPE, EventKind, Frame, FrameSegmentation
-from aaams_stream.run.threads import Behind
+from aaams_stream.run.threads import AsyncSink
 
 _BEHIND = 16  # frames waiting to be written, before the stream waits for the disk
 _ENDED = "stopped"
@@ -37,7 +37,7 @@ class Recorder:
             writer.append(segmentation, float(frame.time), frame.rgb)
 
         self._stack = ExitStack()
-        self._sink = self._stack.enter_context(Behind(write, _BEHIND))
+        self._sink = self._stack.enter_context(AsyncSink(write, _BEHIND))
 
     def put(self, frame: Frame, segmentation: FrameSegmentation) -> None:
         """Queue one frame; raises what went wrong with an earlier one."""

@@ -18,7 +18,7 @@ from aaams_stream.errors import SourceError
 from aaams_stream.live import LADDER, LiveLoop, Memory, Recorder
 from aaams_stream.model import EventKind, Frame
 from aaams_stream.params import Params
-from aaams_stream.run.threads import Newest
+from aaams_stream.run.threads import LatestSlot
 from aaams_stream.source import open_source
 from aaams_stream.store import Header, open_volume
 
@@ -307,7 +307,7 @@ def test_a_loop_under_load_works_at_a_smaller_size_and_shows_the_full_one():
 
 
 def test_a_newer_item_takes_the_place_of_one_not_taken():
-    slot: Newest[int] = Newest()
+    slot: LatestSlot[int] = LatestSlot()
     slot.put(1)
     slot.put(2)
     assert slot.dropped == 1
