@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
@@ -20,7 +20,10 @@ from aaams_stream.params import Params
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveLoop
-    from aaams_stream.live.commands import Desk
+    from aaams_stream.live.commands import Commands
+    from aaams_stream.source import Source
+
+    Parsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 CONFIG = "realtime"
 LOOPBACK = "127.0.0.1"
@@ -29,7 +32,7 @@ _GRACE = 3.0  # seconds the last viewer may be gone, as when it loads the page a
 _FAREWELL = 1.0  # seconds in which viewers learn why it ends
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Parsers) -> None:
     """Add `preview` to the parser."""
     preview = commands.add_parser(
         "preview",
@@ -100,9 +103,9 @@ def run_preview(args: argparse.Namespace) -> int:
 
         check_display()
     loop = open_loop(args, params)
-    from aaams_stream.live.commands import Desk
+    from aaams_stream.live.commands import Commands
 
-    desk = Desk(loop, Path(args.folder), with_video=args.with_video)
+    commands = Commands(loop, Path(args.folder), with_video=args.with_video)
     with _sigterm_as_ctrl_c(), loop:
         options.say_if_cold(args.quiet)
         if args.window:
@@ -110,9 +113,9 @@ def run_preview(args: argparse.Namespace) -> int:
 
             if not args.quiet:
                 print(KEYS, file=sys.stderr)
-            run_window(loop, desk)
+            run_window(loop, commands)
         else:
-            _serve(args, loop, desk)
+            _serve(args, loop, commands)
         if loop.failure is not None:
             raise loop.failure
     return 0
@@ -136,7 +139,7 @@ def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
     from aaams_stream.model import Clip
     from aaams_stream.source import open_source
 
-    def reopen() -> Any:
+    def reopen() -> Source:
         return open_source(args.input, Clip(start=args.start, size=args.size))
 
     source = reopen()
@@ -161,17 +164,18 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"{args.folder}: is not a folder; choose another --folder")
 
 
-def _serve(args: argparse.Namespace, loop: LiveLoop, desk: Desk) -> None:
-    from aaams_stream.live.server import PreviewServer, is_loopback
+def _serve(args: argparse.Namespace, loop: LiveLoop, commands: Commands) -> None:
+    from aaams_stream.live.access import is_loopback
+    from aaams_stream.live.server import PreviewServer
 
     token = args.token or ("" if is_loopback(args.host) else secrets.token_hex(16))
-    with PreviewServer(loop, desk, host=args.host, port=args.port, token=token) as server:
+    with PreviewServer(loop, commands, host=args.host, port=args.port, token=token) as server:
         print(f"preview: {server.url}", flush=True)
         if not args.no_open and is_loopback(args.host):
             _open_browser(server.url)
         while loop.failure is None:
             time.sleep(0.1)
-            if args.stop_when_left and server.deserted(_GRACE):
+            if args.stop_when_left and server.idle(_GRACE):
                 return
         time.sleep(_FAREWELL)
 
