@@ -7,7 +7,7 @@ import weakref
 import pytest
 from support.cameras import GatedSource, fake_camera
 from support.clips import moving_frames
-from support.live import PARAMS, catch_up, watch
+from support.live import PARAMS, play
 
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.live import History, LiveLoop
@@ -16,10 +16,9 @@ pytestmark = pytest.mark.usefixtures("compiled")
 
 
 def test_history_tells_the_course_of_a_segment():
-    camera = GatedSource(fake_camera(), released=True)
+    camera = GatedSource(fake_camera())
     with LiveLoop(camera, PARAMS, fps=0) as loop:
-        watch(loop, 15)
-        rows = catch_up(loop, camera).segmentation.segments
+        rows = play(loop, camera, 15).segmentation.segments
         oldest = loop.history.about(int(rows["id"][0]))
         assert loop.history.about(10**9) is None
     assert oldest["id"] == rows["id"][0]

@@ -13,6 +13,7 @@ from support.live import (
     PARAMS,
     catch_up,
     newest,
+    play,
     wait_for_phase,
     watch,
     while_segmenting,
@@ -176,10 +177,11 @@ def test_loop_shows_at_a_step_what_a_camera_sees_now():
 
 
 def test_loop_changes_detail_from_the_next_frame_on():
-    with LiveLoop(fake_camera(320, 240), PARAMS, fps=0) as loop:
-        few = watch(loop, 10)[-1]
+    camera = GatedSource(fake_camera(320, 240))
+    with LiveLoop(camera, PARAMS, fps=0) as loop:
+        few = play(loop, camera, 10)
         loop.want(150)
-        many = watch(loop, 25, after=few.number)[-1]
+        many = play(loop, camera, 25)
         assert loop.status.wanted == 150
     assert len(many.segmentation.segments) > 1.5 * len(few.segmentation.segments)
 

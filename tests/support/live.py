@@ -56,6 +56,15 @@ def wait_until(condition):
         tick.wait(0.005)
 
 
+def play(loop, camera, count):
+    """Send so many frames, each when the one before is published; return the last of them."""
+    for _ in range(count):
+        before = newest(loop)
+        camera.send()
+        (shown,) = watch(loop, 1, after=before.number if before else 0)
+    return shown
+
+
 def catch_up(loop, camera):
     """Hold the camera back; return the last frame it sent, once the loop has published it."""
     camera.hold()
