@@ -1,7 +1,6 @@
 """One stage per thread, with bounded queues between: `prefetch` before, `AsyncSink` after.
 
-Both own one thread. An error on one side reaches the other; either side can stop both. Between
-stages that must not wait for each other there is `LatestSlot`, which has room for one item.
+Both own one thread. An error on one side reaches the other; either side can stop both.
 """
 
 from __future__ import annotations
@@ -145,49 +144,3 @@ class AsyncSink(Generic[Item]):
             except BaseException as error:
                 self._failure = error
                 return
-
-
-class LatestSlot(Generic[Item]):
-    """Room for one item between two threads: a newer one takes the place of one not yet taken."""
-
-    def __init__(self) -> None:
-        self.dropped = 0  # items whose place was taken
-        self._item: Item | None = None
-        self._closed = False
-        self._changed = threading.Condition()
-
-    def put(self, item: Item) -> None:
-        """Leave an item for the other thread, in the place of the one before."""
-        with self._changed:
-            self.dropped += self._item is not None
-            self._item = item
-            self._changed.notify_all()
-
-    def put_after(self, item: Item, timeout: float) -> bool:
-        """Leave an item once the one before was taken; False if that did not happen in time."""
-        with self._changed:
-            free = self._changed.wait_for(lambda: self._closed or self._item is None, timeout)
-            if free:
-                self._item = item
-                self._changed.notify_all()
-            return free
-
-    def replace(self, item: Item) -> None:
-        """As `put`, for an item that nobody expects to be taken: nothing counts as dropped."""
-        with self._changed:
-            self._item = item
-            self._changed.notify_all()
-
-    def take(self, timeout: float) -> Item | None:
-        """Wait for an item and return it; None if none came in time, or none will come."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._item is not None, timeout)
-            item, self._item = self._item, None
-            self._changed.notify_all()
-            return item
-
-    def close(self) -> None:
-        """Let nobody wait any longer."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from support.threads import PATIENCE, all_end
 
-from aaams_stream.run.threads import AsyncSink, LatestSlot, prefetch
+from aaams_stream.run.threads import AsyncSink, prefetch
 
 
 class BoomError(Exception):
@@ -100,24 +100,3 @@ def put_for_ever(sink):
 def test_async_sink_raises_an_error_at_a_later_put():
     with pytest.raises(BoomError), AsyncSink(boom, 2) as sink:
         put_for_ever(sink)
-
-
-def test_latest_slot_keeps_the_newest_item():
-    slot: LatestSlot[int] = LatestSlot()
-    slot.put(1)
-    slot.put(2)
-    assert slot.dropped == 1
-    slot.replace(3)
-    assert slot.dropped == 1
-    assert slot.take(timeout=0) == 3
-    assert slot.take(timeout=0) is None
-
-
-def test_latest_slot_lets_nobody_wait_after_it_is_closed():
-    slot: LatestSlot[int] = LatestSlot()
-    slot.put(1)
-    assert not slot.put_after(2, timeout=0)
-    slot.close()
-    assert slot.put_after(2, timeout=PATIENCE)
-    assert slot.take(PATIENCE) == 2
-    assert slot.take(PATIENCE) is None
