@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aaams_stream.errors import ConfigError
-from aaams_stream.points.climb import HISTORY, Climb
+from aaams_stream.points.mean_shift import HISTORY, Climb
 from aaams_stream.points.plan import Floats, Ints, MergeCheck, Plan, check_points, check_weights
 from aaams_stream.points.post import post_process
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from aaams_stream.kernels import points_post as kernels
 from aaams_stream.kernels.points import absorb
-from aaams_stream.points.climb import Climb
+from aaams_stream.points.mean_shift import Climb
 from aaams_stream.points.plan import Floats, Ints, Plan
 
 

@@ -18,7 +18,7 @@ from aaams_stream import metrics
 from aaams_stream.kernels import points as kernels
 from aaams_stream.kernels import points_post as post_kernels
 from aaams_stream.points import AAAMS
-from aaams_stream.points.climb import Climb
+from aaams_stream.points.mean_shift import Climb
 from aaams_stream.points.plan import Plan
 
 SINGLE = [Domain(2, 1.0, 0.8)]  # a climb is scaled: σ is 1
@@ -295,7 +295,7 @@ def test_units_do_not_matter():
 FIT_AND_PRINT = """
 import sys
 sys.path.insert(0, {tests!r})
-from points.test_climb import scene
+from points.test_mean_shift import scene
 from aaams_stream.points import AAAMS
 model = AAAMS(0.6, 0.5, min_size=3, bhattacharyya=0.2).fit(scene(1, count={count}))
 print(model.labels_.tobytes().hex(), model.n_iter_, *model.modes_.ravel().round({digits}))
