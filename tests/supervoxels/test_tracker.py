@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from support.followed import FRAMES, truth_of
@@ -94,6 +94,7 @@ def test_begin_following_refuses_masks_that_make_no_sense(clip):
 # Kernels.
 
 
+@settings(deadline=None)
 @given(
     hnp.arrays(
         np.float32,
