@@ -9,18 +9,21 @@ from dataclasses import dataclass
 class TrackerTuning:
     """What the tracker weighs, and how much; one setting serves all clips.
 
-    Chosen on the eight DAVIS sequences that `benchmarks/tracker.py` measures. Lengths are shares
-    of the picture's diagonal or of the object's size (the root of its area), so that they hold at
-    any resolution. A belief is a number from 0 to 1, log odds are its logit.
+    Chosen on sequences of DAVIS with `benchmarks/tracker.py`. A third or three times the value
+    moved the mean J of four of them by more than .03 for place, colour, motion (its spread and
+    limit, too), outside_belief and pixel_place alone; shares end at 1.
+
+    Lengths are shares of the picture's diagonal or of the object's size (the root of its area), so
+    that they hold at any resolution. A belief is a number from 0 to 1, log odds are its logit.
     """
 
     # Weights of the five witnesses on a segment. The larger one is, the more it overrules the
     # others; at 0 it is not heard.
     identity: float = 1.0  # too large: an id that strays onto the ground takes the mask along
-    place: float = 1.0  # too large: what passes in front of the object is taken for it
+    place: float = 1.0  # too small: the mask leaks to where the object cannot be
     colour: float = 1.6  # too large: the mask leaks into what has the same colour
-    motion: float = 1.25  # too large: parts that move on their own, as legs do, are lost
-    contact: float = 2.0  # too large: whole regions tip over together; too small: the mask frays
+    motion: float = 1.25  # too large: all that moves along joins; too small: the ground does
+    contact: float = 2.0  # too large: regions tip over as one; too small: the mask frays
 
     # Log odds before any witness has spoken. Lower: smaller masks with fewer false parts.
     bias: float = -0.3
@@ -32,7 +35,7 @@ class TrackerTuning:
     verdict_margin: float = 0.01
 
     # L*a*b* units: contacts with more contrast than this hardly count. Larger: beliefs spread
-    # across visible edges; smaller: only between parts that look alike.
+    # across visible edges; smaller: hardly at all, and the mask frays.
     edge_contrast: float = 10.0
     # Rounds of asking the neighbours. More reach farther through the graph and cost time.
     contact_rounds: int = 10
@@ -49,7 +52,7 @@ class TrackerTuning:
     identity_memory: int = 4096
 
     # Weights of a pixel's own place and colour against its segment's. Larger: segments are cut
-    # more freely, noise included; at 0 masks are made of whole segments.
+    # more freely, and outlines get rough; at 0 masks are made of whole segments.
     pixel_place: float = 1.2
     pixel_colour: float = 0.3
     # As `belief_margin`, for pixels.
@@ -58,7 +61,7 @@ class TrackerTuning:
     # is certain may be cut.
     pixel_limit: float = 3.0
 
-    # Log odds that a colour can give. Larger: a rare colour alone decides.
+    # Log odds that a colour can give. Smaller: outlines are smoother, and look-alikes join.
     colour_limit: float = 3.0
     # Bins by which histograms are blurred. Larger forgives changes of light and confuses shades.
     colour_blur: float = 0.6
@@ -79,7 +82,8 @@ class TrackerTuning:
     rare_object: float = 1e-5
     rare_around: float = 5e-5
 
-    # Of the diagonal: how unlike motions within one thing are. Larger: motion tells less apart.
+    # Of the diagonal: how unlike motions within one thing are. Larger: motion tells less apart;
+    # smaller: the noise of the flow decides.
     motion_spread: float = 0.003
     # Log odds that motion can give. Larger: it can decide alone.
     motion_limit: float = 2.25
@@ -100,8 +104,8 @@ class TrackerTuning:
     match_cells: int = 6
 
     # How much the area may change from frame to frame before the threshold gives way, and by how
-    # many log odds it may. Larger growth: leaks and losses go unchecked; larger yield: so do the
-    # witnesses when an object really grows or vanishes.
+    # many log odds it may. Larger growth, smaller yield: leaks and losses go unchecked. The other
+    # way: the size is held against the witnesses, also where the object really grows or vanishes.
     growth: float = 0.1
     growth_yield: float = 1.0
     # Of the first size: what the tracker takes for the object's size at least. Larger: an object
