@@ -24,12 +24,12 @@ def recover_lost_segments(
     A segment moves only where at least half of it then finds its colour among pixels without a
     label: no pixel that is explained changes hands.
     """
+    if not tuning.recover_lost:
+        return
     tracks = state.tracks
     missing = tracks.area - seen.area
     lost = (missing > tuning.missing * tracks.area) & (tracks.area >= tuning.recover_min_area)
     rows = np.flatnonzero(lost)
-    if not rows.size or not tuning.recover_lost:
-        return
     wanted = np.full(len(tracks.ids), -1, np.int32)
     wanted[rows] = np.arange(rows.size)
     samples = np.empty((rows.size, tuning.recover_samples), np.int32)
@@ -44,8 +44,6 @@ def recover_lost_segments(
     matches = np.empty(rows.size, np.int64)
     kernels.search_segments(search, state.smooth, picture.smooth, seen.pixels.kept, shift, matches)
     moved = np.flatnonzero(matches > 0)
-    if not moved.size:
-        return
     wanted[:] = -1
     wanted[rows[moved]] = np.arange(moved.size)
     given = kernels.move_segments(

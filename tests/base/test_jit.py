@@ -108,8 +108,8 @@ def test_users_keep_their_own_code_where_they_had_it(installed, tmp_path):
     )
     done = run(
         "import numpy as np\n"
-        "from aaams_stream.kernels import region_graph\n"
-        "region_graph.count_contacts(np.zeros((2, 2), np.int32))\n"
+        "from aaams_stream.kernels import label_maps\n"
+        "label_maps.count_labels(np.zeros((2, 2), np.int32), np.zeros(1, np.int64))\n"
         "import own\n"
         "own.double(1)\n"
     )
@@ -173,17 +173,17 @@ def test_helpers_that_files_share_are_not_cached_by_themselves():
 def test_fresh_code_is_reported_as_not_compiled(installed):
     _, run = installed
     done = run(
-        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import region_graph\n"
+        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import label_maps\n"
         "import numpy as np\n"
-        "before = is_compiled(region_graph.count_contacts)\n"
-        "region_graph.count_contacts(np.zeros((2, 2), np.int32))\n"
-        "print(before, is_compiled(region_graph.count_contacts))"
+        "before = is_compiled(label_maps.count_labels)\n"
+        "label_maps.count_labels(np.zeros((2, 2), np.int32), np.zeros(1, np.int64))\n"
+        "print(before, is_compiled(label_maps.count_labels))"
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["False", "True"]
     again = run(
-        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import region_graph\n"
-        "print(is_compiled(region_graph.count_contacts), is_compiled(region_graph.find_edges))"
+        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import label_maps\n"
+        "print(is_compiled(label_maps.count_labels), is_compiled(label_maps.apply_lut))"
     )
     assert again.stdout.split() == ["True", "False"]
 

@@ -175,7 +175,7 @@ def test_page_shows_the_picture_and_the_segments_of_the_loop(page, site):
 
 
 def test_page_changes_the_overlay_with_view_and_opacity(page, site):
-    from aaams_stream.draw.video import id_colours
+    from aaams_stream.draw.views import id_colours
 
     shown = hold(page, site)
     page.click("text=Colours")
