@@ -182,22 +182,23 @@ class Matcher:
         self._next = 1
         self._names = np.empty(0, dtype=np.int64)  # (k,) id of each label of the frame before
         self._labels: NDArray[np.int64] | None = None
-        self._grey: Picture | None = None
+        self._luma: Picture | None = None
 
     def step(self, frame: Picture, labels: Labels) -> NDArray[np.int64]:
         """Return the ids (h, w) of the next frame's labels, which are small numbers from 0."""
-        from aaams_stream.core.features import brightness, flow_back
+        from aaams_stream.core.features import half_luma
+        from aaams_stream.core.flow import backward_flow
 
-        bright, labels = brightness(frame), labels.astype(np.int64)
+        luma, labels = half_luma(frame), labels.astype(np.int64)
         names = np.zeros(int(labels.max()) + 1, dtype=np.int64)
-        if self._labels is not None and self._grey is not None:
-            warped = _warped(self._labels, flow_back(bright, self._grey, labels.shape))
+        if self._labels is not None and self._luma is not None:
+            warped = _warped(self._labels, backward_flow(luma, self._luma, labels.shape))
             for label, earlier in _partners(labels, warped, len(self._names)):
                 names[label] = self._names[earlier]
         new = np.flatnonzero((names == 0) & (np.bincount(labels.reshape(-1)) > 0))
         names[new] = np.arange(self._next, self._next + len(new))
         self._next += len(new)
-        self._names, self._labels, self._grey = names, labels, bright
+        self._names, self._labels, self._luma = names, labels, luma
         return names[labels]
 
 
@@ -256,21 +257,22 @@ class _Grid:
         self._ids = np.empty(0, dtype=np.int64)
         self._next = 1
         self._labels: NDArray[np.int64] | None = None
-        self._grey: Picture | None = None
+        self._luma: Picture | None = None
 
     def step(self, frame: Picture) -> NDArray[np.int64]:
         import cv2
 
-        from aaams_stream.core.features import brightness, flow_back
+        from aaams_stream.core.features import half_luma
+        from aaams_stream.core.flow import backward_flow
 
-        bright = brightness(frame)
+        luma = half_luma(frame)
         scaled = frame.astype(np.float32) / np.float32(255)
         lab = np.asarray(cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB), dtype=np.float32)
-        if self._labels is None or self._grey is None:
+        if self._labels is None or self._luma is None:
             self._labels = np.full(frame.shape[:2], -1, dtype=np.int64)
             rounds = SLIC_ITERATIONS
         else:
-            self._move(flow_back(self._grey, bright, frame.shape[:2]))
+            self._move(backward_flow(self._luma, luma, frame.shape[:2]))
             self._assign(lab)
             self._bury()
             rounds = CARRIED_REFINEMENTS
@@ -278,7 +280,7 @@ class _Grid:
         for _ in range(rounds):
             self._assign(lab)
             self._refine(lab)
-        self._grey = bright
+        self._luma = luma
         return self._ids[self._filled()]
 
     def _move(self, flow: NDArray[np.float32]) -> None:

@@ -169,14 +169,14 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     """Step through the clip on one thread; the peers take turns on the same frames."""
     import cv2
 
-    import aaams_stream.core.segmenter
     from aaams_stream.core.image import segment_image
-    from aaams_stream.core.mean_shift import stopwatch as on_the_wall
+    from aaams_stream.core.segmenter import step
+    from aaams_stream.core.stopwatch import stopwatch as on_the_wall
+    from aaams_stream.core.tuning import Tuning
     from aaams_stream.model import Clip
     from aaams_stream.source import open_source
 
     cv2.setNumThreads(1)
-    stepping: Any = aaams_stream.core.segmenter
     cpu: dict[str, float] = {}
 
     def stopwatch(seconds: dict[str, float]) -> Callable[[str], None]:
@@ -189,9 +189,8 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
 
         return clock
 
-    stepping.stopwatch = stopwatch
     run = Run(clip.stem, size)
-    segmenter = stepping.Segmenter(params)
+    state = None
     with open_source(clip, Clip(size=_wanted(size))) as source:
         run.pixels = source.width * source.height
         calls = peers(source.width, source.height)
@@ -205,7 +204,7 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
                 run.image = report.timed(segment, 2).best_cpu
             cpu.clear()
             cpu_start, wall_start = time.process_time(), time.perf_counter()
-            result = segmenter.step(frame.rgb)
+            result, state = step(frame.rgb, None, state, params, Tuning(), watch=stopwatch)
             spent, took = time.process_time() - cpu_start, time.perf_counter() - wall_start
             if frame.index == 0:
                 run.cold = spent

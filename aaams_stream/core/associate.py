@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.core.pairs import Found, find_pairs
 from aaams_stream.core.propagate import Propagated
 from aaams_stream.core.region_graph import Regions
 from aaams_stream.core.reidentify import Candidates, find_candidates, match_disoccluded, reidentify
@@ -51,7 +52,8 @@ def associate(
     tracks, index = state.tracks, state.index
     lost = state.lost.where((index - state.lost.last_seen) ** 2 <= params.time.epsilon2)
     expected = len(regions.area) + len(tracks.ids)
-    overlaps = _Overlaps(*kernels.count_overlaps(labels, seen.pixels.warped, refined, 4 * expected))
+    maps = labels, seen.pixels.warped, refined
+    overlaps = _Overlaps.of(find_pairs(kernels.count_overlaps, *maps, expected=4 * expected))
     track_of = _tracks_by_kept_pixels(overlaps, len(regions.area))
     alive = _adopt_orphans(track_of, overlaps, regions, tracks, tuning)
     descent = _find_descent(overlaps, len(regions.area), len(tracks.ids))
@@ -90,6 +92,11 @@ class _Overlaps:
     track: NDArray[np.int32]  # (n,)
     overlap: NDArray[np.int64]  # (n,) pixels for which the track was predicted
     kept: NDArray[np.int64]  # (n,) those that also bear it
+
+    @classmethod
+    def of(cls, found: Found) -> _Overlaps:
+        overlap, kept = found.sums.T.astype(np.int64)
+        return cls(found.first, found.second, overlap, kept)
 
 
 def _tracks_by_kept_pixels(overlaps: _Overlaps, regions: int) -> NDArray[np.int64]:

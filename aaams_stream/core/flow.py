@@ -62,12 +62,12 @@ class FlowHint:
     ) -> NDArray[np.float32]:
         """Return what `backward_flow` does: what was sought ahead, if it was the same.
 
-        Which frame came before is told by the array itself: one that was dropped in between, or a
-        state that was restored, has another.
+        That is a copy, for the caller to change. Which frame came before is told by the array
+        itself: one that was dropped in between, or a state that was restored, has another.
         """
         same = self.before is before and self.quality == quality and self.tuning == tuning
         if same and self.flow is not None and self.flow.shape[:2] == shape:
-            return self.flow
+            return self.flow.copy()
         return backward_flow(self.half_luma, before, shape, quality, tuning)
 
 

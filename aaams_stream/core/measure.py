@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core import packed
 from aaams_stream.core.features import Picture
+from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.kernels import measure as kernels
 from aaams_stream.model import ADJACENCY_DTYPE, SEGMENT_DTYPE, EventKind
@@ -46,21 +47,20 @@ def measure(
     area, perimeter = np.empty((2, count), np.int64)
     bbox = np.empty((count, 4), np.int32)
     sums = np.empty((count, 2))
-    first, second, length = kernels.measure_shapes(
-        labels, _CONTACTS * count, area, bbox, sums, perimeter
-    )
+    shapes = labels, area, bbox, sums, perimeter
+    found = find_pairs(kernels.measure_shapes, *shapes, expected=_CONTACTS * count)
     rows["area"] = area
     rows["perimeter"] = perimeter
     rows["bbox"] = bbox
     rows["centroid"] = sums / area[:, None]
     if labels.shape != picture.shape:
         _scale(rows, np.array(labels.shape[::-1]) / picture.shape[::-1])
-    order = np.lexsort((second, first))
-    first, second = first[order], second[order]
+    order = np.lexsort((found.second, found.first))
+    first, second = found.first[order], found.second[order]
     adjacency = np.empty(len(order), ADJACENCY_DTYPE)
     adjacency["first"] = state.tracks.ids[first]
     adjacency["second"] = state.tracks.ids[second]
-    adjacency["length"] = length[order]
+    adjacency["length"] = found.sums[order, 0]
     adjacency["contrast"] = _contrast(state.labels, picture, rows["colour"], first, second)
     return Tables(rows, adjacency)
 
@@ -122,10 +122,12 @@ def _contrast(
 
     labels (h, w): of that picture; pairs that touch in the frame alone have that of their means.
     """
-    found = kernels.find_contacts(labels, picture.planes, _CONTACTS * len(colour))
-    known = found[0].astype(np.uint64) << 32 | found[1].astype(np.uint64)
+    expected = _CONTACTS * len(colour)
+    found = find_pairs(kernels.find_contacts, labels, picture.planes, expected=expected)
+    known = found.first.astype(np.uint64) << 32 | found.second.astype(np.uint64)
     order = np.argsort(known)
-    known, mean = known[order], (found[3][order] / found[2][order]).astype(np.float32)
+    length, total = found.sums[order].T
+    known, mean = known[order], (total / length).astype(np.float32)
     apart = colour[first] - colour[second]
     contrast = np.sqrt((apart**2).sum(axis=1))
     if known.size:

@@ -14,14 +14,14 @@ from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import motion_split as kernels
 
 
-def split_by_motion(seen: Propagated, state: SegmenterState, tuning: Tuning) -> Propagated:
+def split_by_motion(seen: Propagated, state: SegmenterState, tuning: Tuning) -> None:
     """Drop the labels of pixels that move unlike their segment did, where a second motion is.
 
     Of the two motions in a segment the one nearer to its own of late stays; of one that was just
     born, the more common.
     """
     if not tuning.split_motions:
-        return seen
+        return
     labels, flow, tracks = seen.pixels.kept, seen.pixels.flow, state.tracks
     sums = np.empty((len(tracks.ids), 6))
     kernels.measure_flow(labels, flow, tuning.split_stride, sums)
@@ -33,7 +33,7 @@ def split_by_motion(seen: Propagated, state: SegmenterState, tuning: Tuning) -> 
     # the least variance that two motions so far apart and so uneven can have
     able = variance >= tuning.split_min_share * (1 - tuning.split_min_share) * tuning.split_gap**2
     if not able.any():
-        return seen
+        return
     rows, mean, xx, xy, yy = rows[able], mean[able], xx[able], xy[able], yy[able]
     count, variance = count[able], variance[able]
     angle = 0.5 * np.arctan2(2 * xy, xx - yy)  # the direction in which it varies most
@@ -59,8 +59,5 @@ def split_by_motion(seen: Propagated, state: SegmenterState, tuning: Tuning) -> 
     swapped = off[:, 1] < off[:, 0]
     pairs[swapped] = pairs[swapped][:, [2, 3, 0, 1]]
     chosen[rows] = np.where(apart, np.arange(rows.size), -1)
-    if not apart.any():
-        return seen
-    kept = labels.copy()
-    kernels.unlabel_second_motion(kept, flow, chosen, pairs, RELABEL)
-    return seen.with_kept(kept)
+    if apart.any():
+        kernels.unlabel_second_motion(labels, flow, chosen, pairs, RELABEL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,22 +20,14 @@ UNLABELLED = -1  # label of a pixel that the frame before does not explain
 RELABEL = -2  # label of a pixel that is to be re-estimated, though it was explained
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Propagated:
-    """What the frame before says about this one."""
+    """What the frame before says about this one: memory that the next steps write into."""
 
     pixels: Prediction
     area: NDArray[np.int64]  # (k,) pixels that each track has kept
+    explained: int  # pixels that are what they were
     scene_change: bool
-
-    @property
-    def explained(self) -> float:
-        """Share of the pixels that are what they were."""
-        return int(self.area.sum()) / self.pixels.kept.size
-
-    def with_kept(self, kept: NDArray[np.int32]) -> Propagated:
-        """Return the same with other labels kept."""
-        return dataclasses.replace(self, pixels=self.pixels._replace(kept=kept))
 
 
 def propagate(
@@ -62,5 +53,7 @@ def propagate(
     )
     area = np.empty(len(tracks.ids), np.int64)
     label_maps.count_labels(pixels.kept, area)
-    explained = int(area.sum()) < tuning.scene_change_share * labels.size
-    return Propagated(pixels, area, explained and bool(2 * strange.sum() >= inside.sum()))
+    explained = int(area.sum())
+    few = explained < tuning.scene_change_share * labels.size
+    scene_change = few and bool(2 * strange.sum() >= inside.sum())
+    return Propagated(pixels, area, explained, scene_change)

@@ -6,23 +6,19 @@ A segment is a better template than a square patch: it holds one thing.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from aaams_stream.core.features import Picture
 from aaams_stream.core.propagate import Propagated
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
-from aaams_stream.kernels import label_maps
 from aaams_stream.kernels import recover as kernels
-from aaams_stream.kernels.records import Prediction
 from aaams_stream.params import Params
 
 
 def recover_lost_segments(
     seen: Propagated, picture: Picture, state: SegmenterState, params: Params, tuning: Tuning
-) -> Propagated:
+) -> None:
     """Give pixels that nothing explains to segments which were there if they moved otherwise.
 
     A segment moves only where at least half of it then finds its colour among pixels without a
@@ -33,7 +29,7 @@ def recover_lost_segments(
     lost = (missing > tuning.missing * tracks.area) & (tracks.area >= tuning.recover_min_area)
     rows = np.flatnonzero(lost)
     if not rows.size or not tuning.recover_lost:
-        return seen
+        return
     wanted = np.full(len(tracks.ids), -1, np.int32)
     wanted[rows] = np.arange(rows.size)
     samples = np.empty((rows.size, tuning.recover_samples), np.int32)
@@ -49,12 +45,10 @@ def recover_lost_segments(
     kernels.search_segments(search, state.smooth, picture.smooth, seen.pixels.kept, shift, matches)
     moved = np.flatnonzero(matches > 0)
     if not moved.size:
-        return seen
+        return
     wanted[:] = -1
     wanted[rows[moved]] = np.arange(moved.size)
-    flow, warped, kept, density = seen.pixels
-    pixels = Prediction(flow.copy(), warped.copy(), kept.copy(), density.copy())
-    kernels.move_segments(state.pixels, wanted, shift[moved], picture.smooth, tolerance_sq, pixels)
-    area = np.empty_like(seen.area)
-    label_maps.count_labels(pixels.kept, area)
-    return dataclasses.replace(seen, pixels=pixels, area=area)
+    given = kernels.move_segments(
+        state.pixels, wanted, shift[moved], picture.smooth, tolerance_sq, seen.pixels
+    )
+    seen.explained += int(given)

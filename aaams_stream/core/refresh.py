@@ -14,12 +14,12 @@ from aaams_stream.params import Params
 
 def schedule_refresh(
     seen: Propagated, state: SegmenterState, params: Params, tuning: Tuning
-) -> tuple[Propagated, NDArray[np.bool_]]:
-    """Drop the labels of a share of the picture.
+) -> NDArray[np.bool_]:
+    """Drop the labels of a share of the picture; return which segments (k,) were dropped whole.
 
     Segments take turns as a whole; those too large for that do so tile by tile, which keeps the
     work of all frames alike. While there are fewer segments than wanted, as much again goes to
-    those that spread most in colour. Returns also which segments (k,) were dropped as a whole.
+    those that spread most in colour.
     """
     tracks, refresh, labels = state.tracks, params.stream.refresh, seen.pixels.kept
     turn = state.index % refresh
@@ -31,12 +31,11 @@ def schedule_refresh(
         coarse = np.argsort(np.where(rested, -tracks.colour_sse, 0.0), kind="stable")
         due[coarse[rested[coarse] & (np.cumsum(tracks.area[coarse]) <= budget)]] = True
     lut = np.where(due, np.int32(RELABEL), np.arange(len(due), dtype=np.int32))
-    kept = np.empty_like(labels)
-    label_maps.apply_lut(labels, lut, kept)
+    label_maps.apply_lut(labels, lut, labels)
     h, w = labels.shape
     side = tuning.refresh_tile
     rows, columns = np.ogrid[: -(-h // side), : -(-w // side)]
     for y, x in np.argwhere((5 * rows + 3 * columns) % refresh == turn) * side:
-        tile = kept[y : y + side, x : x + side]
+        tile = labels[y : y + side, x : x + side]
         tile[np.append(large, False)[tile]] = RELABEL
-    return seen.with_kept(kept), np.asarray(due, np.bool_)
+    return np.asarray(due, np.bool_)

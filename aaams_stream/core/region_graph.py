@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core import packed
 from aaams_stream.core.features import Picture
+from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import region_graph as kernels
 from aaams_stream.kernels.merge_tree import Contacts, Origins
@@ -77,7 +78,9 @@ def build_rag(
     sums = np.zeros((count, 2))
     kernels.coordinate_sums(regions, sums)
     expected = 4 * count  # a plane map has less than three pairs a region
-    contacts = Contacts(*kernels.find_edges(picture.gradient, regions, expected))
+    found = find_pairs(kernels.find_edges, picture.gradient, regions, expected=expected)
+    length, contrast = np.ascontiguousarray(found.sums.T)
+    contacts = Contacts(found.first.copy(), found.second.copy(), length, contrast)
     return RegionGraph(regions, moments, sums, contacts)
 
 

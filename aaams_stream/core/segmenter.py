@@ -11,6 +11,7 @@ Alg. 2; old clusters move on, and their trajectories fade.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,14 @@ def step(
     params: Params,
     tuning: Tuning,
     hint: FlowHint | None = None,
+    watch: Callable[[dict[str, float]], Clock] = stopwatch,
 ) -> tuple[FrameSegmentation, SegmenterState]:
-    """Segment one frame: state in, state out; at the share of its size that the settings name."""
+    """Segment one frame: state in, state out; at the share of its size that the settings name.
+
+    watch: makes the clock that fills in the seconds of each stage.
+    """
     seconds: dict[str, float] = {}
-    clock = stopwatch(seconds)
+    clock = watch(seconds)
     small = features.resized(frame, processing_shape(frame.shape, params.stream.scale, tuning))
     if small is not frame:
         params = processing_params(params, small.size / frame.size, tuning)
@@ -122,14 +127,14 @@ def step(
     if state is not None:
         seen = propagate(picture, hint, state, params, tuning)
         if not seen.scene_change:
-            seen = recover_lost_segments(seen, picture, state, params, tuning)
+            recover_lost_segments(seen, picture, state, params, tuning)
         clock("motion")
     if state is None or seen is None or seen.scene_change:
         new, events = _cold_start(picture, state, params, tuning, clock)
         explained, flow = 0.0, None
     else:
         new, events = _warm_start(picture, seen, state, params, tuning, clock)
-        explained, flow = seen.explained, seen.pixels.flow
+        explained, flow = seen.explained / picture.gradient.size, seen.pixels.flow
     new = dataclasses.replace(new, parents=remember_parents(state, new, events))
     labels = upsample(new.labels, small, frame, tuning)
     if small is not frame:
@@ -197,8 +202,8 @@ def _warm_start(
     clock: Clock,
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame from what the frame before left."""
-    seen, refreshed = schedule_refresh(seen, state, params, tuning)
-    seen = split_by_motion(seen, state, tuning)
+    refreshed = schedule_refresh(seen, state, params, tuning)
+    split_by_motion(seen, state, tuning)
     refined = refine_boundaries(seen, picture, params, tuning)
     clock("boundaries")
     advanced = advance(refined, seen, picture, state, params, tuning)

@@ -6,7 +6,7 @@ newcomers climb.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import agglomerate, mean_shift
 from aaams_stream.kernels import transport as kernels
-from aaams_stream.params import CoreParams, Params
+from aaams_stream.params import Params
 
 # Added to the density of a transported cluster, whose own is at most 1: in every merge the denser
 # survives, so no newcomer absorbs it.
@@ -118,10 +118,12 @@ def _join_newcomers(
     merges = merge_moved(grid, new, kernel_scales(params, tuning))
     alive, moving = grid.alive(np.concatenate([here, new])), grid.alive(new)
     first = iteration(new.size, merges, alive, moving, clusters.shift, (new.size, 0, 0))
-    few = dataclasses.replace(params, core=_limited(params.core, tuning.warm_iterations))
+    few = _limited(params, tuning.warm_iterations)
     alive, _ = climb(grid, unlabelled, alive, moving, [first], few, tuning)
     return alive
 
 
-def _limited(core: CoreParams, iterations: int) -> CoreParams:
-    return dataclasses.replace(core, max_iterations=min(core.max_iterations, iterations))
+@functools.lru_cache(maxsize=8)  # asked for every frame
+def _limited(params: Params, iterations: int) -> Params:
+    most = min(params.core.max_iterations, iterations)
+    return params.updated({"core": {"max_iterations": most}})

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import larger_pairs, new_pairs, pair_row
+from aaams_stream.kernels.common import add_pair, find_slot
 
 
 @njit(cache=True, error_model="numpy")
-def count_overlaps(regions, warped, labels, expected):
+def count_overlaps(regions, warped, labels, pairs):
     """Count pixels that regions of this frame share with tracks of the frame before.
 
     regions, warped, labels (h, w); warped and labels are rows of the track table, or negative.
-    expected: about how many pairs there are. Returns region, track (m,) int32, overlap (m,) int64:
-    pixels for which the track was predicted, and kept (m,) int64: those that also bear it; in
-    raster order.
+    Fills pairs of region and track: sums are the pixels for which the track was predicted, and
+    those that also bear it.
     """
     h, w = regions.shape
-    slots, region, track, sums = new_pairs(expected)
+    slots = pairs.slots
+    sums = pairs.sums
     n = np.int64(0)
     for y in range(h):
         last_a = np.int32(-1)
@@ -37,14 +37,15 @@ def count_overlaps(regions, warped, labels, expected):
             if b < 0:
                 continue
             if a != last_a or b != last_b:
-                if n == region.size:
-                    slots, region, track, sums = larger_pairs(region, track, sums)
-                e = pair_row(a, b, slots, region, track, n)
-                n = max(n, e + 1)
+                slot = find_slot(a, b, pairs)
+                if slots[slot] < 0:
+                    n = add_pair(a, b, slot, pairs, n)
+                    if n < 0:
+                        return n
+                e = np.int64(slots[slot])
                 last_a = a
                 last_b = b
             sums[e, 0] += x - start
             if own >= 0:
                 sums[e, 1] += x - start
-    counts = sums[:n].astype(np.int64)
-    return region[:n].copy(), track[:n].copy(), counts[:, 0].copy(), counts[:, 1].copy()
+    return n

@@ -22,27 +22,15 @@ def find_root(parent, c):
 
 
 @njit(error_model="numpy")
-def new_pairs(expected):
-    """Return an empty table of pairs with room for at least `expected`.
+def find_slot(a, b, pairs):
+    """Return the slot of the pair a, b in `records.Pairs`: its own, or the free one it would take.
 
-    A hash table of rows, slots (c,) int32, and the rows: first, second (c / 2,) int32 and two sums
-    of each pair (c / 2, 2) float64. Rows are in the order in which pairs were met.
+    Its row is what stands in the slot once `add_pair` has filled it: read there, and not returned
+    by a helper, a pair takes two thirds of the time.
     """
-    capacity = 64
-    while capacity < 2 * expected:
-        capacity *= 2
-    half = capacity // 2
-    return (
-        np.full(capacity, -1, np.int32),
-        np.empty(half, np.int32),
-        np.empty(half, np.int32),
-        np.zeros((half, 2), np.float64),
-    )
-
-
-@njit(error_model="numpy")
-def find_slot(slots, first, second, a, b):
-    """Return the slot of the pair a, b: its own, or the free one where it belongs."""
+    slots = pairs.slots
+    first = pairs.first
+    second = pairs.second
     mask = slots.size - 1
     slot = (np.int64(a) * 73856093 ^ np.int64(b) * 19349663) & mask
     while slots[slot] >= 0 and (first[slots[slot]] != a or second[slots[slot]] != b):
@@ -51,27 +39,11 @@ def find_slot(slots, first, second, a, b):
 
 
 @njit(error_model="numpy")
-def pair_row(a, b, slots, first, second, n):
-    """Return the row of the pair a, b among the n there are; n itself if it was added as the last.
-
-    There must be room for one more: see `larger_pairs`.
-    """
-    slot = find_slot(slots, first, second, a, b)
-    if slots[slot] < 0:
-        slots[slot] = n
-        first[n] = a
-        second[n] = b
-    return np.int64(slots[slot])
-
-
-@njit(error_model="numpy")
-def larger_pairs(first, second, sums):
-    """Return a full table of pairs as one four times as large."""
-    n = first.size
-    more = new_pairs(4 * n)
-    more[1][:n] = first
-    more[2][:n] = second
-    more[3][:n] = sums
-    for row in range(n):
-        more[0][find_slot(more[0], more[1], more[2], first[row], second[row])] = row
-    return more
+def add_pair(a, b, slot, pairs, n):
+    """Let a new pair a, b be row n; return the number of pairs, -1 if there is no room."""
+    if n == pairs.first.size:
+        return np.int64(-1)
+    pairs.slots[slot] = n
+    pairs.first[n] = a
+    pairs.second[n] = b
+    return n + 1

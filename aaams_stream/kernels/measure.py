@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import larger_pairs, new_pairs, pair_row
+from aaams_stream.kernels.common import add_pair, find_slot
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
@@ -70,24 +70,30 @@ def measure_colours(labels, planes, flow, area, sums):
 
 
 @njit(cache=True, error_model="numpy")
-def add_sides(a, b, count, slots, first, second, sides, n):
-    """Count sides that two segments share; return the number of pairs there are."""
-    e = pair_row(min(a, b), max(a, b), slots, first, second, n)
-    sides[e, 0] += count
-    return max(n, e + 1)
+def add_sides(a, b, count, pairs, n):
+    """Count sides that two segments share; return the number of pairs, -1 if there are too many."""
+    if n < 0:
+        return n
+    if a > b:
+        a, b = b, a
+    slot = find_slot(a, b, pairs)
+    if pairs.slots[slot] < 0:
+        n = add_pair(a, b, slot, pairs, n)
+        if n < 0:
+            return n
+    pairs.sums[pairs.slots[slot], 0] += count
+    return n
 
 
 @njit(cache=True, error_model="numpy")
-def measure_shapes(labels, expected, area, bbox, sums, perimeter):
+def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
     """Measure every segment, and find the pairs that share pixel sides, run by run.
 
-    labels (h, w) int32, rows of the outputs; expected: about how many pairs there are. Writes area
-    and perimeter (k,) int64, bbox (k, 4) int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y.
-    Returns first, second (m,) int32 with first < second, and length (m,) int64, the sides they
-    share; in raster order.
+    labels (h, w) int32, rows of the outputs. Writes area and perimeter (k,) int64, bbox (k, 4)
+    int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y. Fills pairs of segments, the lower
+    first, their first sum being the sides they share.
     """
     h, w = labels.shape
-    slots, first, second, sides = new_pairs(expected)
     n = np.int64(0)
     area[:] = 0
     perimeter[:] = 0
@@ -122,37 +128,34 @@ def measure_shapes(labels, expected, area, bbox, sums, perimeter):
             sums[i, 0] += 0.5 * size * (start + stop - 1)
             sums[i, 1] += np.float64(y) * size
             if start > 0:
-                if n == first.size:
-                    slots, first, second, sides = larger_pairs(first, second, sides)
-                n = add_sides(i, labels[y, start - 1], 1, slots, first, second, sides, n)
+                n = add_sides(i, labels[y, start - 1], 1, pairs, n)
             x = start
             while y > 0 and x < stop:
                 until = min(above[up], stop)
                 if labels[y - 1, x] != i:
-                    if n == first.size:
-                        slots, first, second, sides = larger_pairs(first, second, sides)
-                    n = add_sides(i, labels[y - 1, x], until - x, slots, first, second, sides, n)
+                    n = add_sides(i, labels[y - 1, x], until - x, pairs, n)
                 x = until
                 if above[up] == until:
                     up += 1
+            if n < 0:
+                return n
             start = stop
-    length = sides[:n, 0].astype(np.int64)
     for e in range(n):
-        perimeter[first[e]] += length[e]
-        perimeter[second[e]] += length[e]
-    return first[:n].copy(), second[:n].copy(), length
+        perimeter[pairs.first[e]] += np.int64(pairs.sums[e, 0])
+        perimeter[pairs.second[e]] += np.int64(pairs.sums[e, 0])
+    return n
 
 
 @njit(cache=True, error_model="numpy")
-def find_contacts(labels, planes, expected):
+def find_contacts(labels, planes, pairs):
     """Find the pairs of segments that share pixel sides.
 
-    labels (h, w) int32; planes (3, h, pitch) float32; expected: about how many pairs there are.
-    Returns first, second (m,) int32 with first < second, length and contrast (m,) float64, the
-    colour distances across the shared sides summed; in raster order.
+    labels (h, w) int32; planes (3, h, pitch) float32. Fills pairs of segments, the lower first:
+    sums are the sides they share and the colour distances across them.
     """
     h, w = labels.shape
-    slots, first, second, sums = new_pairs(expected)
+    slots = pairs.slots
+    sums = pairs.sums
     n = np.int64(0)
     for y in range(h):
         for down in range(2):
@@ -171,10 +174,12 @@ def find_contacts(labels, planes, expected):
                 if a > b:
                     a, b = b, a
                 if a != last_a or b != last_b:
-                    if n == first.size:
-                        slots, first, second, sums = larger_pairs(first, second, sums)
-                    e = pair_row(a, b, slots, first, second, n)
-                    n = max(n, e + 1)
+                    slot = find_slot(a, b, pairs)
+                    if slots[slot] < 0:
+                        n = add_pair(a, b, slot, pairs, n)
+                        if n < 0:
+                            return n
+                    e = np.int64(slots[slot])
                     last_a = a
                     last_b = b
                 sums[e, 0] += 1.0
@@ -182,7 +187,7 @@ def find_contacts(labels, planes, expected):
                 da = np.float64(planes[1, y, x]) - planes[1, v, u]
                 db = np.float64(planes[2, y, x]) - planes[2, v, u]
                 sums[e, 1] += np.sqrt(dl * dl + da * da + db * db)
-    return first[:n].copy(), second[:n].copy(), sums[:n, 0].copy(), sums[:n, 1].copy()
+    return n
 
 
 @njit(cache=True, error_model="numpy")

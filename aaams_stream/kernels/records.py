@@ -65,3 +65,15 @@ class Prediction(NamedTuple):
     warped: Ints  # (h, w) label at that place, -1 from outside the picture
     kept: Ints  # (h, w) the same where the colour agrees, else negative
     density: Floats  # (h, w) density at that place
+
+
+class Pairs(NamedTuple):
+    """A table of pairs of labels, each with two sums; rows are in the order in which pairs are met.
+
+    Kernels that fill one return the number of pairs, or -1 where there was too little room.
+    """
+
+    slots: Ints  # (c,) a hash table of rows, -1 where none is; c is a power of two
+    first: Ints  # (c / 2,)
+    second: Ints  # (c / 2,)
+    sums: NDArray[np.float64]  # (c / 2, 2)

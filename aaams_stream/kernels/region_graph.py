@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import find_root, larger_pairs, new_pairs, pair_row
+from aaams_stream.kernels.common import add_pair, find_root, find_slot
 
 
 @njit(cache=True, error_model="numpy")
@@ -188,15 +188,17 @@ def measure_motion(flow, scene, labels, moments):
 
 
 @njit(cache=True, error_model="numpy")
-def find_edges(gradient, labels, expected):
+def find_edges(gradient, labels, pairs):
     """List pairs of touching regions with contact length and gradient summed along it.
 
-    gradient (h, w): how much of an edge each pixel is; expected: about how many pairs there are.
-    Returns first, second (m,) int32 with first < second, length and contrast (m,) float64, in
-    raster order of the first contact.
+    gradient (h, w): how much of an edge each pixel is. Fills pairs of regions, the lower first:
+    sums are the pixel pairs in contact and the gradient there.
     """
     h, w = labels.shape
-    slots, first, second, sums = new_pairs(expected)
+    slots = pairs.slots
+    first = pairs.first
+    second = pairs.second
+    sums = pairs.sums
     n = np.int64(0)
     e = np.int64(0)
     for y in range(h):
@@ -216,13 +218,15 @@ def find_edges(gradient, labels, expected):
                 low = min(a, b)
                 high = max(a, b)
                 if n == 0 or first[e] != low or second[e] != high:  # not the contact just met
-                    if n == first.size:
-                        slots, first, second, sums = larger_pairs(first, second, sums)
-                    e = pair_row(low, high, slots, first, second, n)
-                    n = max(n, e + 1)
+                    slot = find_slot(low, high, pairs)
+                    if slots[slot] < 0:
+                        n = add_pair(low, high, slot, pairs, n)
+                        if n < 0:
+                            return n
+                    e = np.int64(slots[slot])
                 sums[e, 0] += 1.0
                 sums[e, 1] += 0.5 * (np.float64(gradient[y, x]) + np.float64(gradient[v, u]))
-    return first[:n].copy(), second[:n].copy(), sums[:n, 0].copy(), sums[:n, 1].copy()
+    return n
 
 
 @njit(cache=True, error_model="numpy", inline="always")

@@ -1,0 +1,38 @@
+"""Tables of pairs of labels, such as segments that touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.kernels.records import Ints, Pairs
+
+
+class Found(NamedTuple):
+    """Pairs in the order in which they were met, and their sums."""
+
+    first: Ints  # (n,)
+    second: Ints  # (n,)
+    sums: NDArray[np.float64]  # (n, 2)
+
+
+def find_pairs(scan: Callable[..., int], *arguments: Any, expected: int) -> Found:
+    """Run a kernel that fills a table of pairs, its last argument, with as much room as it takes.
+
+    expected: about how many pairs there are.
+    """
+    while True:
+        half = 1 << max(5, expected.bit_length())
+        pairs = Pairs(
+            np.full(2 * half, -1, np.int32),
+            np.empty(half, np.int32),
+            np.empty(half, np.int32),
+            np.zeros((half, 2)),
+        )
+        count = scan(*arguments, pairs)
+        if count >= 0:
+            return Found(pairs.first[:count], pairs.second[:count], pairs.sums[:count])
+        expected = 4 * half
