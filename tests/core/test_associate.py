@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.label_maps import drawn, label_maps
 from support.tracks import NEXT, NOW, associated, events_of, lost_at, tracks_of
 
+from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels.associate import count_overlaps
@@ -34,23 +35,24 @@ def test_count_overlaps_goes_pair_by_pair_in_raster_order(regions, seed):
             counts = expected.setdefault((int(a), int(kept if kept >= 0 else b)), [0, 0])
             counts[0] += 1
             counts[1] += int(kept >= 0)
-    region, track, overlap, kept = count_overlaps(regions, warped, labels, 1024)
-    assert list(zip(region.tolist(), track.tolist(), strict=True)) == list(expected)
-    assert np.stack([overlap, kept], axis=1).tolist() == list(expected.values())
+    found = find_pairs(count_overlaps, regions, warped, labels, expected=1024)
+    pairs = zip(found.first.tolist(), found.second.tolist(), strict=True)
+    assert list(pairs) == list(expected)
+    assert found.sums.tolist() == list(expected.values())
 
 
 @pytest.mark.parametrize("expected", [0, 1, 64, 128, 5000])
 def test_count_overlaps_gives_the_same_answer_however_few_pairs_were_expected(expected):
     """Forty pairs are more than the least table has room for, 1600 more than the next."""
     regions = np.arange(40, dtype=np.int32).reshape(5, 8)
-    region, track, overlap, kept = count_overlaps(regions, regions, regions, expected)
-    assert region.tolist() == track.tolist() == list(range(40))
-    assert overlap.tolist() == kept.tolist() == [1] * 40
+    found = find_pairs(count_overlaps, regions, regions, regions, expected=expected)
+    assert found.first.tolist() == found.second.tolist() == list(range(40))
+    assert found.sums.tolist() == [[1, 1]] * 40
     y, x = np.indices((40, 40), dtype=np.int32)
-    region, track, overlap, kept = count_overlaps(y, x, np.full_like(x, -1), expected)
-    assert (40 * region + track).tolist() == list(range(1600))
-    assert overlap.tolist() == [1] * 1600
-    assert not kept.any()
+    nothing = np.full_like(x, -1)
+    found = find_pairs(count_overlaps, y, x, nothing, expected=expected)
+    assert (40 * found.first + found.second).tolist() == list(range(1600))
+    assert found.sums.tolist() == [[1, 0]] * 1600
 
 
 # associate: going on.

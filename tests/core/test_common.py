@@ -8,28 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
+from aaams_stream.core.pairs import find_pairs
 from aaams_stream.kernels import common
+from aaams_stream.kernels.records import Pairs
 
 numbers = st.integers(-2, 12) | st.integers(0, 2**31 - 1)
-rows = st.lists(st.tuples(numbers, numbers, st.integers(-99, 99)), max_size=300)
+drawn_rows = st.lists(st.tuples(numbers, numbers, st.integers(-99, 99)), max_size=300)
 
 
 @njit(error_model="numpy")
-def count_pairs(a, b, values, expected):
-    """Count pairs and sum values over them, as kernels do; return also how many there is room for.
+def count_pairs(a, b, values, pairs):
+    """Count pairs and sum values over them, as kernels do; return how many there are, or -1.
 
     a, b (n,) int32; values (n,) float64.
     """
-    slots, first, second, sums = common.new_pairs(expected)
     n = np.int64(0)
     for i in range(a.size):
-        if n == first.size:
-            slots, first, second, sums = common.larger_pairs(first, second, sums)
-        row = common.pair_row(a[i], b[i], slots, first, second, n)
-        n = max(n, row + 1)
-        sums[row, 0] += 1.0
-        sums[row, 1] += values[i]
-    return first[:n].copy(), second[:n].copy(), sums[:n].copy(), first.size
+        slot = common.find_slot(a[i], b[i], pairs)
+        if pairs.slots[slot] < 0:
+            n = common.add_pair(a[i], b[i], slot, pairs, n)
+            if n < 0:
+                return n
+        row = pairs.slots[slot]
+        pairs.sums[row, 0] += 1.0
+        pairs.sums[row, 1] += values[i]
+    return n
 
 
 @njit(error_model="numpy")
@@ -41,55 +44,81 @@ def find_all_roots(parent):
     return roots
 
 
-def counted(pairs, expected):
-    """Run count_pairs on rows (a, b, value); return pairs, sums and room."""
-    a, b, values = np.array(pairs, np.float64).reshape(-1, 3).T
-    first, second, sums, room = count_pairs(
-        a.astype(np.int32), b.astype(np.int32), values.copy(), expected
-    )
-    return list(zip(first.tolist(), second.tolist(), strict=True)), sums.tolist(), room
+def counted(rows, expected):
+    """Find the pairs of rows (a, b, value); return them, their sums, and the room of each try."""
+    tries = []
+
+    def scan(a, b, values, pairs):
+        tries.append(len(pairs.first))
+        return count_pairs(a, b, values, pairs)
+
+    a, b, values = np.array(rows, np.float64).reshape(-1, 3).T
+    columns = a.astype(np.int32), b.astype(np.int32), values.copy()
+    found = find_pairs(scan, *columns, expected=expected)
+    pairs = zip(found.first.tolist(), found.second.tolist(), strict=True)
+    return list(pairs), found.sums.tolist(), tries
 
 
-@given(rows, st.integers(0, 400))
-def test_pair_table_counts_as_a_dict_does_whatever_was_expected(pairs, expected):
+@given(drawn_rows, st.integers(0, 400))
+def test_find_pairs_counts_as_a_dict_does_whatever_was_expected(rows, expected):
     sums: dict[tuple[int, int], list[float]] = {}
-    for a, b, value in pairs:
+    for a, b, value in rows:
         row = sums.setdefault((a, b), [0.0, 0.0])
         row[0] += 1
         row[1] += value
-    found, totals, room = counted(pairs, expected)
+    found, totals, tries = counted(rows, expected)
     assert found == list(sums)  # in the order in which they were met
     assert totals == list(sums.values())
-    assert room >= max(len(sums), expected)
+    assert tries[0] >= expected
+    assert tries[-1] >= len(sums)
 
 
 @pytest.mark.parametrize(
-    ("count", "size"), [(31, 32), (32, 128), (127, 128), (128, 512), (513, 2048), (5000, 8192)]
+    ("count", "tries"),
+    [
+        (0, [32]),
+        (32, [32]),
+        (33, [32, 256]),
+        (256, [32, 256]),
+        (257, [32, 256, 2048]),
+        (5000, [32, 256, 2048, 16384]),
+    ],
 )
-def test_pair_table_grows_when_it_is_full_and_another_pair_is_looked_up(count, size):
-    """The least has room for 32; pairs met again after it grew are still the same rows."""
-    pairs = [(k % 71, k // 71, k) for k in range(count)]
-    found, totals, room = counted(pairs + pairs, 0)
-    assert found == [(a, b) for a, b, _ in pairs]
+def test_find_pairs_tries_again_with_more_room_only_when_it_is_needed(count, tries):
+    """The least has room for 32; pairs that are met again take none."""
+    rows = [(k % 71, k // 71, k) for k in range(count)]
+    found, totals, tried = counted(rows + rows, 0)
+    assert found == [(a, b) for a, b, _ in rows]
     assert totals == [[2.0, 2.0 * k] for k in range(count)]
-    assert room == size
+    assert tried == tries
 
 
-def test_pair_table_does_not_grow_where_enough_was_expected():
-    pairs = [(k, k, 1) for k in range(200)]
-    assert counted(pairs, 200)[2] == 256
+def test_find_pairs_does_not_try_again_where_enough_was_expected():
+    assert counted([(k, k, 1) for k in range(200)], 200)[2] == [256]
 
 
-def test_pair_table_tells_pairs_apart_that_want_the_same_slot():
+def test_too_little_room_for_the_pairs_is_told_by_a_negative_number():
+    columns = np.arange(40, dtype=np.int32), np.arange(40, dtype=np.int32), np.ones(40)
+    for room, count in ((32, -1), (64, 40)):
+        pairs = Pairs(
+            np.full(2 * room, -1, np.int32),
+            np.empty(room, np.int32),
+            np.empty(room, np.int32),
+            np.zeros((room, 2)),
+        )
+        assert count_pairs(*columns, pairs) == count
+
+
+def test_pairs_are_told_apart_that_want_the_same_slot():
     """Multiples of the number of slots fall onto one another, and so do rows from the end on."""
-    pairs = [(64 * k, 64 * k, k) for k in range(20)] + [(64 * k + 63, 0, k) for k in range(12)]
-    found, totals, room = counted(pairs, 0)
-    assert room == 32
-    assert found == [(a, b) for a, b, _ in pairs]
-    assert [total for _, total in totals] == [value for *_, value in pairs]
+    rows = [(64 * k, 64 * k, k) for k in range(20)] + [(64 * k + 63, 0, k) for k in range(12)]
+    found, totals, tries = counted(rows, 0)
+    assert tries == [32]
+    assert found == [(a, b) for a, b, _ in rows]
+    assert [total for _, total in totals] == [value for *_, value in rows]
 
 
-def test_pair_table_keeps_the_order_within_a_pair():
+def test_pairs_are_ordered():
     found, totals, _ = counted([(1, 2, 5), (2, 1, 7), (1, 2, 5)], 1)
     assert found == [(1, 2), (2, 1)]
     assert totals == [[2.0, 10.0], [1.0, 7.0]]

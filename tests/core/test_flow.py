@@ -38,11 +38,15 @@ def test_with_flow_gives_hints_that_lead_to_the_same_ids(scale):
 
 
 def test_flow_hint_gives_what_was_sought_ahead_and_nobody_seeks_it_again():
-    """The very array: it was neither sought nor copied."""
+    """A flow that no search would find comes back, as a copy for the caller to change."""
     (_, first), (_, second) = with_flow(clip(2), PARAMS)
     shape = second.flow.shape[:2]
-    found = second.backward_flow(first.half_luma, shape, PARAMS.stream.flow, Tuning())
-    assert found is second.flow
+    wrong = np.random.default_rng(0).normal(size=(*shape, 2)).astype(np.float32)
+    hint = dataclasses.replace(second, flow=wrong.copy())
+    found = hint.backward_flow(first.half_luma, shape, PARAMS.stream.flow, Tuning())
+    np.testing.assert_array_equal(found, wrong)
+    found[:] = 0
+    np.testing.assert_array_equal(hint.flow, wrong)
 
 
 def test_segmenter_believes_a_hint_and_leaves_it_as_it_was():
@@ -62,6 +66,7 @@ def test_segmenter_believes_a_hint_and_leaves_it_as_it_was():
             assert told == (flows[1] is wrong)
         for flow, copy in zip(flows[1:], copies, strict=True):
             np.testing.assert_array_equal(flow, copy)
+        assert given[1].flow is flows[1]
 
 
 def test_flow_hint_does_no_harm_where_a_frame_was_dropped_in_between():

@@ -69,11 +69,12 @@ def split(labels, flow, motion=(0, 0), first_frame=0, tuning=None):
         first_frame=np.array([first_frame]),
     )
     seen = propagated(labels, tracks, flow=flow)
-    before = labels.copy()
-    tuning = Tuning() if tuning is None else tuning
-    kept = split_by_motion(seen, state_of(labels, tracks, index=9), tuning).pixels.kept
-    np.testing.assert_array_equal(labels, before)  # what was seen is left as it was
-    return kept
+    state = state_of(labels.copy(), tracks, index=9)
+    split_by_motion(seen, state, Tuning() if tuning is None else tuning)
+    np.testing.assert_array_equal(state.labels, labels)  # only what is kept is written
+    np.testing.assert_array_equal(seen.pixels.warped, labels)
+    np.testing.assert_array_equal(seen.pixels.flow, flow)
+    return seen.pixels.kept
 
 
 def two_ways(share, gap):

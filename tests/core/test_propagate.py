@@ -232,12 +232,12 @@ def test_propagate_tells_what_each_track_has_kept_and_how_much_that_is():
     seen = propagate(first, hint, state, Params(), unwatched)
     np.testing.assert_array_equal(seen.pixels.kept, labels)
     assert seen.area.tolist() == [120, 120]
-    assert seen.explained == 1.0
+    assert seen.explained == 240
     levels[:, 10:] = 60
     seen = propagate(*grey_frame(levels), state, Params(), unwatched)
     assert seen.area[0] > 12 * 7
     assert seen.area[1] == 0
-    assert seen.explained == seen.area[0] / 240
+    assert seen.explained == seen.area[0]
     assert not seen.scene_change
     np.testing.assert_array_equal(seen.pixels.warped, labels)
 

@@ -137,17 +137,21 @@ def leap():
     return picture, state_of(before, tracks, smooth=planes), propagated(kept, tracks)
 
 
-def test_recover_lost_segments_moves_what_is_missing_and_writes_into_nothing_given():
+def test_recover_lost_segments_moves_what_is_missing_and_leaves_the_state():
     picture, state, seen = leap()
-    copies = [array.copy() for array in seen.pixels]
+    arrays = {name: array.copy() for name, array in state.to_arrays().items()}
+    before = seen.pixels.kept.copy()
+    explained = seen.explained
     everything = dataclasses.replace(Tuning(), recover_samples=64)  # half would fit a pixel beside
-    again = recover_lost_segments(seen, picture, state, Params(), everything)
-    assert seen.area[1] == 0
-    assert again.area[1] == 64
-    assert (again.pixels.kept[5:13, 17:25] == 1).all()
-    assert again.explained > seen.explained
-    for array, copy in zip(seen.pixels, copies, strict=True):
-        np.testing.assert_array_equal(array, copy)
+    recover_lost_segments(seen, picture, state, Params(), everything)
+    kept = seen.pixels.kept
+    assert (before != 1).all()
+    assert (kept[5:13, 17:25] == 1).all()
+    assert (kept == 1).sum() == 64
+    np.testing.assert_array_equal(kept[before >= 0], before[before >= 0])
+    assert seen.explained == explained + 64
+    for name, array in state.to_arrays().items():
+        np.testing.assert_array_equal(array, arrays[name], err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +161,11 @@ def test_recover_lost_segments_moves_what_is_missing_and_writes_into_nothing_giv
 )
 def test_recover_lost_segments_leaves_what_it_need_not_or_cannot_find(other):
     picture, state, seen = leap()
-    tuning = dataclasses.replace(Tuning(), **other)
-    assert recover_lost_segments(seen, picture, state, Params(), tuning) is seen
+    copies, explained = [array.copy() for array in seen.pixels], seen.explained
+    recover_lost_segments(seen, picture, state, Params(), dataclasses.replace(Tuning(), **other))
+    assert seen.explained == explained
+    for array, copy in zip(seen.pixels, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
 
 
 # Things this small are drawn for the pixels in which they are searched for.

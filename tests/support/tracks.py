@@ -116,15 +116,18 @@ def propagated(
     warped: NDArray[np.int32] | None = None,
     flow: NDArray[np.float32] | None = None,
 ) -> Propagated:
-    """Return a prediction in which pixels keep these labels; nothing moves unless told."""
+    """Return a prediction in which pixels keep these labels; nothing moves unless told.
+
+    Its arrays are its own: the steps of the segmenter write into them.
+    """
     pixels = Prediction(
-        np.zeros((*kept.shape, 2), np.float32) if flow is None else flow,
-        kept if warped is None else warped,
-        kept,
+        np.zeros((*kept.shape, 2), np.float32) if flow is None else flow.copy(),
+        (kept if warped is None else warped).copy(),
+        kept.copy(),
         np.ones(kept.shape, np.float32),
     )
     area = np.bincount(kept[kept >= 0], minlength=len(tracks.ids))
-    return Propagated(pixels, area, scene_change=False)
+    return Propagated(pixels, area, int(area.sum()), scene_change=False)
 
 
 def associated(
