@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from aaams_stream.params import Params
     from aaams_stream.points import AAAMS
     from aaams_stream.run.doors import Segmenter, segment_image
-    from aaams_stream.run.pipeline import replay, segment_video, stream
+    from aaams_stream.run.segment_video import segment_video
+    from aaams_stream.run.stream import replay, stream
     from aaams_stream.store import Volume, open_volume
     from aaams_stream.supervoxels.tracker import (
         Followed,
@@ -44,10 +45,10 @@ _HOMES = {
     "mask_at": "supervoxels.tracker",
     "open_volume": "store",
     "pool": "core.pool",
-    "replay": "run.pipeline",
+    "replay": "run.stream",
     "segment_image": "run.doors",
-    "segment_video": "run.pipeline",
-    "stream": "run.pipeline",
+    "segment_video": "run.segment_video",
+    "stream": "run.stream",
 }
 
 __all__ = [

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.errors import AaamsError
 from aaams_stream.live import LiveLoop
-from aaams_stream.live.commands import Desk
+from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params
@@ -140,7 +140,7 @@ def preview(
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(loop)
-        server = stack.enter_context(PreviewServer(loop, Desk(loop, Path(folder))))
+        server = stack.enter_context(PreviewServer(loop, Commands(loop, Path(folder))))
         while loop.status.phase == "starting":
             time.sleep(0.1)
         time.sleep(SETTLE)

@@ -275,7 +275,7 @@ def peers(width: int, height: int) -> dict[str, Peer]:
 def _pipeline(clip: Path, size: str, frames: int, params: Params) -> Pipeline:
     """Segment the beginning of the clip into a volume, as `aaams-stream segment` does."""
     from aaams_stream.model import Clip
-    from aaams_stream.run.pipeline import segment_video
+    from aaams_stream.run.segment_video import segment_video
     from aaams_stream.source import open_source
 
     with open_source(clip, Clip(size=_wanted(size))) as source:

@@ -22,7 +22,7 @@ from aaams_stream import AAAMS, Params, Segmenter, segment_image
 from aaams_stream.draw.plots import plot_modes
 from aaams_stream.draw.views import draw_boundaries, draw_view, mean_colours
 from aaams_stream.live import LiveLoop
-from aaams_stream.live.commands import Desk
+from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.source import Source, open_source
 from aaams_stream.source.demo import POSTER, demo_frame
@@ -88,7 +88,11 @@ def draw_preview() -> None:
 
     loop = LiveLoop(reopen(), Params.load("realtime"), fps=0, reopen=reopen)
     path = FOLDER / "preview.jpg"
-    with loop, PreviewServer(loop, Desk(loop, FOLDER)) as server, sync_playwright() as playwright:
+    with (
+        loop,
+        PreviewServer(loop, Commands(loop, FOLDER)) as server,
+        sync_playwright() as playwright,
+    ):
         flags = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=which("chromium"), args=flags)
         page = browser.new_page(viewport={"width": 1040, "height": 700})

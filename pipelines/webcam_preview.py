@@ -19,7 +19,7 @@ import numpy as np
 
 from aaams_stream import AaamsError, Params
 from aaams_stream.live import LiveLoop
-from aaams_stream.live.commands import Desk
+from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.model import Clip
 from aaams_stream.source import open_source
@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     count = 0
     with LiveLoop(source, Params.load("realtime")) as loop:
-        desk = Desk(loop, folder=Path())  # snapshots and recordings go here
-        with PreviewServer(loop, desk) as page:
+        commands = Commands(loop, folder=Path())  # snapshots and recordings go here
+        with PreviewServer(loop, commands) as page:
             print(page.url, flush=True)
             if args.seconds == float("inf"):
                 webbrowser.open(page.url)

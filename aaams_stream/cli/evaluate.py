@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
+from aaams_stream.cli.meter import Meter
 from aaams_stream.errors import SinkError, SourceError
 
 if TYPE_CHECKING:
@@ -116,7 +117,6 @@ def score_volume(
     volume: Volume, truths: list[Path], ignore: list[int], quiet: bool = True
 ) -> ClipScores:
     """Score a volume frame by frame; without its pictures `ev` is left out."""
-    from aaams_stream.cli.video import Meter
     from aaams_stream.metrics import VideoScores
 
     scores = VideoScores(ignore)
@@ -147,13 +147,13 @@ def score_volume(
     return scores.result()
 
 
-def pictures_of(volume: Volume) -> Generator[Any]:
+def pictures_of(volume: Volume) -> Generator[NDArray[np.uint8]]:
     """Yield the frames of a volume, its own or from the source it was made from."""
-    from aaams_stream.run import pipeline
+    from aaams_stream.run import stream
 
     if volume.video is None and (volume.source == "-" or volume.source.startswith("camera:")):
         raise SourceError(f"{volume.source}: cannot be read again, and no video is stored")
-    with closing(pipeline.pictures_of(volume, None)) as frames:
+    with closing(stream.pictures_of(volume, None)) as frames:
         for frame in frames:
             yield frame.rgb
 

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from aaams_stream.cli import options
-from aaams_stream.cli.video import Meter
+from aaams_stream.cli.meter import Meter
 
 FORMATS = ("parquet", "csv", "coco", "davis-png", "png16", "mot", "rrd")
 

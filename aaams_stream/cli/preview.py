@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import secrets
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
@@ -20,7 +17,10 @@ from aaams_stream.params import Params
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveLoop
-    from aaams_stream.live.commands import Desk
+    from aaams_stream.live.commands import Commands
+    from aaams_stream.source import Source
+
+    Parsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 CONFIG = "realtime"
 LOOPBACK = "127.0.0.1"
@@ -29,7 +29,7 @@ _GRACE = 3.0  # seconds the last viewer may be gone, as when it loads the page a
 _FAREWELL = 1.0  # seconds in which viewers learn why it ends
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Parsers) -> None:
     """Add `preview` to the parser."""
     preview = commands.add_parser(
         "preview",
@@ -100,35 +100,24 @@ def run_preview(args: argparse.Namespace) -> int:
 
         check_display()
     loop = open_loop(args, params)
-    from aaams_stream.live.commands import Desk
+    from aaams_stream.live.commands import Commands
+    from aaams_stream.run.interrupt import handling
 
-    desk = Desk(loop, Path(args.folder), with_video=args.with_video)
-    with _sigterm_as_ctrl_c(), loop:
+    commands = Commands(loop, Path(args.folder), with_video=args.with_video)
+    # services are stopped by SIGTERM: it finishes a recording as Ctrl-C does
+    with handling(signal.SIGTERM, signal.default_int_handler), loop:
         options.say_if_cold(args.quiet)
         if args.window:
             from aaams_stream.live.window import KEYS, run_window
 
             if not args.quiet:
                 print(KEYS, file=sys.stderr)
-            run_window(loop, desk)
+            run_window(loop, commands)
         else:
-            _serve(args, loop, desk)
+            _serve(args, loop, commands)
         if loop.failure is not None:
             raise loop.failure
     return 0
-
-
-@contextlib.contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM, by which services are stopped, finish a recording as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
@@ -136,7 +125,7 @@ def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
     from aaams_stream.model import Clip
     from aaams_stream.source import open_source
 
-    def reopen() -> Any:
+    def reopen() -> Source:
         return open_source(args.input, Clip(start=args.start, size=args.size))
 
     source = reopen()
@@ -161,17 +150,18 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"{args.folder}: is not a folder; choose another --folder")
 
 
-def _serve(args: argparse.Namespace, loop: LiveLoop, desk: Desk) -> None:
-    from aaams_stream.live.server import PreviewServer, is_loopback
+def _serve(args: argparse.Namespace, loop: LiveLoop, commands: Commands) -> None:
+    from aaams_stream.live.access import is_loopback
+    from aaams_stream.live.server import PreviewServer
 
     token = args.token or ("" if is_loopback(args.host) else secrets.token_hex(16))
-    with PreviewServer(loop, desk, host=args.host, port=args.port, token=token) as server:
+    with PreviewServer(loop, commands, host=args.host, port=args.port, token=token) as server:
         print(f"preview: {server.url}", flush=True)
         if not args.no_open and is_loopback(args.host):
             _open_browser(server.url)
         while loop.failure is None:
             time.sleep(0.1)
-            if args.stop_when_left and server.deserted(_GRACE):
+            if args.stop_when_left and server.idle(_GRACE):
                 return
         time.sleep(_FAREWELL)
 

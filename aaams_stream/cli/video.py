@@ -10,16 +10,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
+from aaams_stream.cli.meter import Meter, clock_time
 from aaams_stream.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aaams_stream.run.pipeline import Progress, Summary
+    from aaams_stream.run.segment_video import Summary
     from aaams_stream.store import Volume
 
 VIEWS = ("boundaries", "colours", "ids")
-_LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
-_BAR_SECONDS = 0.1  # between redraws of the bar
-_BAR_WIDTH = 24
 
 
 def add_commands(commands: Any) -> None:
@@ -97,7 +95,7 @@ def run_segment(args: argparse.Namespace) -> int:
             raise ConfigError(f"--segments must be >= 1, got {args.segments}")
         params = params.updated({"stream": {"segments": args.segments}})
     options.say_if_cold(args.quiet)
-    from aaams_stream.run.pipeline import Interrupted, segment_video
+    from aaams_stream.run.segment_video import Interrupted, segment_video
 
     meter = Meter(args.quiet)
     code = 0
@@ -153,7 +151,7 @@ def run_info(args: argparse.Namespace) -> int:
 
 def run_render(args: argparse.Namespace) -> int:
     """Draw a volume as a film."""
-    from aaams_stream.run.pipeline import render_volume
+    from aaams_stream.run.render import render_volume
 
     meter = Meter(args.quiet)
     begun = time.monotonic()
@@ -216,53 +214,6 @@ def gather(volume: Volume) -> dict[str, Any]:
     }
 
 
-class Meter:
-    """Shows progress on stderr: a bar on a terminal, a line every ten seconds elsewhere."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-        self._bar = sys.stderr.isatty()
-        self._shown = time.monotonic() if not self._bar else 0.0
-        self._open = False
-
-    def frame(self, progress: Progress) -> None:
-        """Show a segmenter's progress."""
-        pace = "getting ready" if progress.fps is None else f"{progress.fps:.1f} fps"
-        rest = f"{pace}, {progress.segments} segments, {progress.warm:.0%} warm"
-        if progress.stopping:
-            rest += ", finishing the chunk at hand (Ctrl-C again stops at once)"
-        elif progress.seconds_left is not None:
-            rest += f", {_clock(progress.seconds_left)} left"
-        self._show(progress.frames, progress.total, rest)
-
-    def count(self, done: int, total: int) -> None:
-        """Show plain progress."""
-        self._show(done, total, "")
-
-    def close(self) -> None:
-        """Leave the line of the bar."""
-        if self._open:
-            print(file=sys.stderr)
-            self._open = False
-
-    def _show(self, done: int, total: int | None, rest: str) -> None:
-        now = time.monotonic()
-        pause = _BAR_SECONDS if self._bar else _LINE_SECONDS
-        if self._quiet or (now - self._shown < pause and done != total):
-            return
-        if not self._bar and now - self._shown < pause:
-            return  # the last line of a short run says nothing the summary does not
-        self._shown = now
-        count = f"{done}/{total}" if total is not None else f"{done}"
-        if not self._bar:
-            print(f"frame {count}, {rest}".rstrip(", "), file=sys.stderr, flush=True)
-            return
-        filled = round(_BAR_WIDTH * min(1.0, done / total)) if total else 0
-        drawn = f"{'█' * filled}{'·' * (_BAR_WIDTH - filled)} " if total else ""
-        print(f"\r{drawn}{count} {rest}\x1b[K", end="", file=sys.stderr, flush=True)
-        self._open = True
-
-
 def _told(summary: Summary) -> str:
     ended = "" if summary.ended == "complete" else f" ({summary.ended})"
     resumed = f", {summary.resumed_from} of them from before" if summary.resumed_from else ""
@@ -270,11 +221,5 @@ def _told(summary: Summary) -> str:
         f"{summary.store}: {summary.frames} frames{ended}{resumed}, "
         f"{summary.width}x{summary.height}, {summary.segments:.0f} segments a frame, "
         f"{summary.identities} identities, {summary.size / 1e6:.1f} MB, "
-        f"{summary.fps:.1f} fps in {_clock(summary.seconds)}"
+        f"{summary.fps:.1f} fps in {clock_time(summary.seconds)}"
     )
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

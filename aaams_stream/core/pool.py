@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from aaams_stream.kernels import measure
 
 
 def pool(
-    ids: NDArray[np.uint32], features: Any, names: NDArray[np.uint32] | None = None
+    ids: NDArray[np.uint32], features: ArrayLike, track_ids: NDArray[np.uint32] | None = None
 ) -> NDArray[np.float32]:
     """Return the mean of any per-pixel array over each segment: (k,) or (k, c) float32.
 
-    ids (h, w); features (h, w) or (h, w, c) of any number type; names: the ids that are there, in
-    order, where they are known. Rows are in order of id, as in the segment table: a network's
+    ids (h, w); features (h, w) or (h, w, c) of any number type; track_ids: the ids that are there,
+    in order, where they are known. Rows are in order of id, as in the segment table: a network's
     features become those of supervoxels.
     """
     values = np.asarray(features)
@@ -25,16 +23,16 @@ def pool(
             f"features must have shape {ids.shape} or {(*ids.shape, 'c')}, got {values.shape}; "
             "scale them to the frame first"
         )
-    if names is None:
-        names = np.unique(ids)
+    if track_ids is None:
+        track_ids = np.unique(ids)
     flat = np.ascontiguousarray(values.reshape(ids.size, -1), dtype=np.float32)
-    means = np.empty((len(names), flat.shape[1]), np.float32)
-    measure.mean_rows(rows_of(ids, names).reshape(-1), flat, means)
+    means = np.empty((len(track_ids), flat.shape[1]), np.float32)
+    measure.mean_rows(rows_of(ids, track_ids).reshape(-1), flat, means)
     return means[:, 0] if values.ndim == 2 else means
 
 
-def rows_of(ids: NDArray[np.uint32], names: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Return for each pixel (h, w) the row of its id in `names`, which are in order."""
+def rows_of(ids: NDArray[np.uint32], track_ids: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """Return for each pixel (h, w) the row of its id in `track_ids`, which are in order."""
     rows = np.empty(ids.shape, np.int32)
-    measure.find_rows(np.ascontiguousarray(ids), np.ascontiguousarray(names), rows)
+    measure.find_rows(np.ascontiguousarray(ids), np.ascontiguousarray(track_ids), rows)
     return rows

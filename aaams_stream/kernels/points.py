@@ -2,15 +2,97 @@
 
 Everything here lives in *scaled* coordinates: each domain divided by its σ_base, so that the base
 bandwidth is the identity and one unit means one σ. All arrays are C-contiguous, float64 or int64.
-Rows of `points` stand in tree order, where the points of a leaf are neighbours in memory.
 
-A *whitening* matrix W of a cluster has WᵀW = Σ⁻¹, block by block of the domains, so that
-‖W(x−u)‖² is the squared Mahalanobis distance. `domain_of` (d,) names each axis's domain; domains
-are runs of axes. `first` and `last` (d,) are the run an axis belongs to, `last` exclusive.
+The records stand in this file because numba's cache notices no edit to another: with two fields
+swapped elsewhere it would run stale code. Kernels write into their arrays.
 """
+
+from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Tree(NamedTuple):
+    """The data points in the order of a k-d tree: those of a leaf are neighbours in memory.
+
+    Node i has children 2i+1 and 2i+2 and owns points[starts[i]:stops[i]].
+    """
+
+    points: Floats  # (n, d)
+    weights: Floats  # (n,)
+    original: Ints  # (n,) where each point stood in the caller's order
+    starts: Ints  # (m,)
+    stops: Ints  # (m,)
+    lows: Floats  # (m, d) bounding box of a node
+    highs: Floats  # (m, d)
+
+
+class Domains(NamedTuple):
+    """Domains are runs of axes; these are the ends of the run an axis belongs to."""
+
+    first: Ints  # (d,)
+    last: Ints  # (d,) exclusive
+
+
+class Clusters(NamedTuple):
+    """Row u is the cluster whose principal member is point u; valid while parent[u] == u."""
+
+    position: Floats  # (n, d) where it stands
+    shift: Floats  # (n, d) last shift
+    nearest: Ints  # (n,) the data point nearest to its position
+    rho: Floats  # (n,) density there
+    parent: Ints  # (n,) union-find: itself while a cluster lives
+    count: Floats  # type: ignore[assignment]  # (n,) members, by weight; hides tuple.count
+    changed: Flags  # (n,) bandwidth is out of date
+
+
+class Bandwidths(NamedTuple):
+    """Σ of each cluster, as the loops want it; only rows of adaptive clusters are read.
+
+    A *whitening* matrix W has WᵀW = Σ⁻¹, block by block of the domains, so that ‖W(x−u)‖² is the
+    squared Mahalanobis distance.
+    """
+
+    adaptive: Flags  # (n,) has a bandwidth of its own
+    whitening: Floats  # (n, d, d)
+    log_det: Floats  # (n,) of Σ
+    reach: Floats  # (n, d) how far the window reaches along each axis
+    radius_sq: Floats  # (n, d) ... and within the axis's domain, in any direction
+
+
+class Trajectories(NamedTuple):
+    """Trajectory sets T_u: sums for Eq. band, sums for ESS, and the positions themselves.
+
+    A set is a chain through the pool, from head to tail.
+    """
+
+    mass: Floats  # (n,) Σρ
+    mean: Floats  # (n, d) weighted by ρ
+    scatter: Floats  # (n, d, d) around the mean, weighted by ρ
+    size: Floats  # (n,) points that the positions stand for
+    centre: Floats  # (n, d) their plain mean
+    head: Ints  # (n,) -1 where the set is empty
+    tail: Ints  # (n,)
+    pool: Floats  # (m, d) positions
+    pool_count: Floats  # (m,) points that each stands for
+    pool_next: Ints  # (m,) -1 at the end of a chain
+
+
+class Moves(NamedTuple):
+    """What one round of updates found, row by row of the clusters that moved."""
+
+    shift: Floats  # (r, d)
+    mass: Floats  # (r,) sum of weights
+    kind: Ints  # (r,) 0 scalar, 1 partial, 2 full
+    nearest: Ints  # (r,) the data point nearest to where the cluster moves
 
 
 @njit(cache=True, error_model="numpy")
@@ -22,8 +104,7 @@ def build_tree(points, levels, order, starts, stops, lows, highs):
     """
     n, dims = points.shape
     nodes = 2 ** (levels + 1) - 1
-    starts[0] = 0
-    stops[0] = n
+    starts[0], stops[0] = 0, n
     for node in range(nodes):
         begin, end = starts[node], stops[node]
         for a in range(dims):
@@ -54,9 +135,8 @@ def build_tree(points, levels, order, starts, stops, lows, highs):
 
 @njit(cache=True, error_model="numpy")
 def find_neighbours(
-    points, starts, stops, lows, highs, first, last, centre, whiten, isotropic,
-    reach, radius_sq, limit_sq, out_index, out_dist_sq,
-):  # fmt: skip
+    tree, domains, centre, whitening, isotropic, reach, radius_sq, limit_sq, out_index, out_dist_sq
+):
     """Write the points around `centre` (d,) and return how many there are.
 
     A point belongs when in every domain its squared distance, ‖W(x−centre)‖² or with `isotropic`
@@ -64,10 +144,11 @@ def find_neighbours(
     `reach` (d,) bounds the region along each axis and `radius_sq` (d,) in each domain: both only
     skip tree nodes. out_dist_sq is summed over the domains.
     """
+    points, starts, stops, lows, highs = tree.points, tree.starts, tree.stops, tree.lows, tree.highs
+    first, last = domains.first, domains.last
     nodes, dims = lows.shape
-    count = 0
-    stack = np.empty(128, np.int64)
-    stack[0] = 0
+    found = 0
+    stack = np.zeros(128, np.int64)  # from the root on
     top = 1
     while top > 0:
         top -= 1
@@ -102,7 +183,7 @@ def find_neighbours(
                 else:
                     term = np.float64(0.0)
                     for b in range(first[a], last[a]):
-                        term += whiten[a, b] * (points[i, b] - centre[b])
+                        term += whitening[a, b] * (points[i, b] - centre[b])
                 part += term * term
                 if part > limit_sq[a]:
                     inside = False
@@ -110,20 +191,21 @@ def find_neighbours(
                 if a + 1 == last[a]:
                     total += part
             if inside:
-                out_index[count] = i
-                out_dist_sq[count] = total
-                count += 1
-    return count
+                out_index[found] = i
+                out_dist_sq[found] = total
+                found += 1
+    return found
 
 
 @njit(cache=True, error_model="numpy")
-def whitened_sq(whiten, first, last, point, centre):
+def whitened_sq(whitening, domains, point, centre):
     """Return ‖W(point−centre)‖²."""
+    first, last = domains.first, domains.last
     total = np.float64(0.0)
     for a in range(point.shape[0]):
         term = np.float64(0.0)
         for b in range(first[a], last[a]):
-            term += whiten[a, b] * (point[b] - centre[b])
+            term += whitening[a, b] * (point[b] - centre[b])
         total += term * term
     return total
 
@@ -149,67 +231,65 @@ def solve_spd(matrix, vector):
 
 
 @njit(cache=True, error_model="numpy")
-def full_shift(
-    points, weights, index, count, owner, centre, whitenings, log_dets, first, last, out
-):
+def full_shift(tree, domains, near, owner, centre, bandwidths, out):
     """Write the shift of Eq. full: every neighbour weighs with its own cluster's Σ_g and 1/c_g.
 
-    index[:count] are the neighbours, owner (n,) the cluster of each point, log_dets (n,) the
-    logarithm of det Σ_g. Weights are taken relative to the largest, which cancels: far from
-    narrow clusters all of them could underflow.
+    near (k,) are the neighbours, owner (n,) the cluster of each point. Weights are taken relative
+    to the largest, which cancels: far from narrow clusters all of them could underflow.
     """
-    dims = centre.shape[0]
-    owners = np.empty(count, np.int64)
-    exponents = np.empty(count)
+    points, weights, whitening = tree.points, tree.weights, bandwidths.whitening
+    first, last = domains.first, domains.last
+    found, dims = near.shape[0], centre.shape[0]
+    owners = np.empty(found, np.int64)
+    exponents = np.empty(found)
     largest = -np.inf
-    for j in range(count):
-        g = owner[index[j]]
+    for j in range(found):
+        g = owner[near[j]]
         owners[j] = g
-        dist_sq = whitened_sq(whitenings[g], first, last, points[index[j]], centre)
-        exponents[j] = -0.5 * (dist_sq + log_dets[g])
+        dist_sq = whitened_sq(whitening[g], domains, points[near[j]], centre)
+        exponents[j] = -0.5 * (dist_sq + bandwidths.log_det[g])
         largest = max(largest, exponents[j])
     ranks = np.argsort(owners, kind="mergesort")
     matrix = np.zeros((dims, dims))
     vector = np.zeros(dims)
     moment = np.zeros(dims)
     mass = np.float64(0.0)
-    for k in range(count):
+    for k in range(found):
         j = ranks[k]
         g = owners[j]
-        i = index[j]
+        i = near[j]
         weight = weights[i] * np.exp(exponents[j] - largest)
         mass += weight
         for a in range(dims):
             moment[a] += weight * (points[i, a] - centre[a])
-        if k + 1 == count or owners[ranks[k + 1]] != g:
+        if k + 1 == found or owners[ranks[k + 1]] != g:
             for a in range(dims):
                 for b in range(first[a], last[a]):
                     precision = np.float64(0.0)
                     for c in range(first[a], last[a]):
-                        precision += whitenings[g, c, a] * whitenings[g, c, b]
+                        precision += whitening[g, c, a] * whitening[g, c, b]
                     matrix[a, b] += mass * precision
                     vector[a] += precision * moment[b]
             mass = np.float64(0.0)
-            for a in range(dims):
-                moment[a] = 0.0
+            moment[:] = 0.0
     solve_spd(matrix, vector)
-    for a in range(dims):
-        out[a] = vector[a]
+    out[:] = vector
 
 
 @njit(cache=True, error_model="numpy")
-def find_nearest(points, starts, stops, lows, highs, original, centre, guess):
+def find_nearest(tree, centre, guess):
     """Return the data point nearest to `centre` (d,) (ρ's rule), searching from point `guess`.
 
-    Ties go to the point that came first in the caller's order, `original` (n,).
+    Ties go to the point that came first in the caller's order.
     """
+    points, starts, stops, lows, highs = tree.points, tree.starts, tree.stops, tree.lows, tree.highs
+    original = tree.original
     nodes, dims = lows.shape
     best = guess
     best_sq = np.float64(0.0)
     for a in range(dims):
         best_sq += (points[best, a] - centre[a]) ** 2
-    stack = np.empty(128, np.int64)
-    stack[0] = 0
+    stack = np.zeros(128, np.int64)  # from the root on
     top = 1
     while top > 0:
         top -= 1
@@ -246,12 +326,10 @@ def find_nearest(points, starts, stops, lows, highs, original, centre, guess):
 
 
 @njit(cache=True, error_model="numpy")
-def shift_block(
-    begin, end, points, weights, starts, stops, lows, highs, first, last, rows, positions, owner,
-    confident, whitenings, log_dets, reaches, radii_sq, cutoff_sq, original, nearest,
-    out_shift, out_mass, out_kind, out_nearest,
-):  # fmt: skip
+def shift_block(begin, end, rows, tree, domains, clusters, bandwidths, cutoff_sq, out):
     """Do what `shift_clusters` says for rows[begin:end]."""
+    points, weights = tree.points, tree.weights
+    owner, adaptive = clusters.parent, bandwidths.adaptive
     n, dims = points.shape
     index = np.empty(n, np.int64)
     dist_sq = np.empty(n)
@@ -259,89 +337,69 @@ def shift_block(
     base_reach = np.full(dims, np.sqrt(cutoff_sq))
     for r in range(begin, end):
         u = rows[r]
-        centre = positions[u]
-        sure = confident[u]
-        if sure:
-            count = find_neighbours(
-                points, starts, stops, lows, highs, first, last, centre, whitenings[u], False,
-                reaches[u], radii_sq[u], limit_sq, index, dist_sq,
-            )  # fmt: skip
-        else:
-            count = find_neighbours(
-                points, starts, stops, lows, highs, first, last, centre, whitenings[u], True,
-                base_reach, limit_sq, limit_sq, index, dist_sq,
-            )  # fmt: skip
+        centre = clusters.position[u]
+        reach = bandwidths.reach[u] if adaptive[u] else base_reach
+        radius_sq = bandwidths.radius_sq[u] if adaptive[u] else limit_sq
+        found = find_neighbours(
+            tree, domains, centre, bandwidths.whitening[u], not adaptive[u], reach, radius_sq,
+            limit_sq, index, dist_sq,
+        )  # fmt: skip
         mass = np.float64(0.0)
         moment = np.zeros(dims)
-        all_sure = sure
-        for j in range(count):
+        all_adaptive = adaptive[u]
+        for j in range(found):
             i = index[j]
             weight = weights[i] * np.exp(-0.5 * dist_sq[j])
             mass += weight
             for a in range(dims):
                 moment[a] += weight * (points[i, a] - centre[a])
-            if not confident[owner[i]]:
-                all_sure = False
-        out_mass[r] = mass
-        out_kind[r] = 0
-        if sure:
-            out_kind[r] = 2 if all_sure else 1
+            if not adaptive[owner[i]]:
+                all_adaptive = False
+        out.mass[r] = mass
+        out.kind[r] = 0
+        if adaptive[u]:
+            out.kind[r] = 2 if all_adaptive else 1
         for a in range(dims):
-            out_shift[r, a] = moment[a] / mass if mass > 0.0 else 0.0
-        if all_sure and count > 0:
-            full_shift(
-                points, weights, index, count, owner, centre, whitenings, log_dets,
-                first, last, out_shift[r],
-            )  # fmt: skip
-        out_nearest[r] = find_nearest(
-            points, starts, stops, lows, highs, original, centre + out_shift[r], nearest[u]
-        )
+            out.shift[r, a] = moment[a] / mass if mass > 0.0 else 0.0
+        if all_adaptive and found > 0:
+            full_shift(tree, domains, index[:found], owner, centre, bandwidths, out.shift[r])
+        out.nearest[r] = find_nearest(tree, centre + out.shift[r], clusters.nearest[u])
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
-def shift_clusters(
-    size, points, weights, starts, stops, lows, highs, first, last, rows, positions, owner,
-    confident, whitenings, log_dets, reaches, radii_sq, cutoff_sq, original, nearest,
-    out_shift, out_mass, out_kind, out_nearest,
-):  # fmt: skip
+def shift_clusters(size, rows, tree, domains, clusters, bandwidths, cutoff_sq, out):
     """Compute one mean-shift vector for each cluster of `rows` (r,), all from the same state.
 
-    While not confident[u], Eq. scalar with the base bandwidth; Eq. full where every cluster
-    owning a neighbour is confident; Eq. partial otherwise. Writes out_shift (r, d), out_mass (r,)
-    the sum of weights, out_kind (r,): 0 scalar, 1 partial, 2 full, and out_nearest (r,): the data
-    point nearest to where the cluster moves. `nearest` (n,) was the nearest before.
+    Eq. scalar with the base bandwidth while a cluster is not adaptive; Eq. full where every
+    cluster owning a neighbour is; Eq. partial otherwise. `clusters.parent` must be flat: it names
+    the owner of each point. Writes all of `out`, `Moves`.
 
     Blocks of `size` rows run side by side. A row writes only its own outputs, so nothing depends
-    on the thread count. A position with no point in reach stays put.
+    on the thread count. A cluster with no point in reach stays put.
     """
     for block in prange((rows.shape[0] + size - 1) // size):
-        shift_block(
-            block * size, min(rows.shape[0], (block + 1) * size), points, weights, starts, stops,
-            lows, highs, first, last, rows, positions, owner, confident, whitenings, log_dets,
-            reaches, radii_sq, cutoff_sq, original, nearest,
-            out_shift, out_mass, out_kind, out_nearest,
-        )  # fmt: skip
+        end = min(rows.shape[0], (block + 1) * size)
+        shift_block(block * size, end, rows, tree, domains, clusters, bandwidths, cutoff_sq, out)
 
 
 @njit(cache=True, error_model="numpy")
-def extend_trajectories(
-    rows, positions, densities, counts, first, last, mass, mean, scatter, size, centre,
-    head, tail, pool, pool_count, pool_next, used,
-):  # fmt: skip
-    """Add each row's position to its trajectory set T_u and return the new length of the pool.
+def extend_trajectories(rows, counts, domains, clusters, trajectories, used):
+    """Add the clusters' positions to their trajectory sets; return how much of the pool is used.
 
-    Density-weighted moments (Eq. band): mass (n,), mean (n, d), centred scatter (n, d, d), blocks
-    of domains only. Plain ones for ESS: size (n,), centre (n, d) the mean of T_u. The set itself
-    is a chain through `pool` (m, d) from head to tail; `counts` (r,) says how many points a
-    position stands for.
+    counts (r,) says how many points a position stands for. The pool has room for r more.
     """
-    dims = positions.shape[1]
+    first, last = domains.first, domains.last
+    position, rho = clusters.position, clusters.rho
+    mass, mean, scatter = trajectories.mass, trajectories.mean, trajectories.scatter
+    size, centre = trajectories.size, trajectories.centre
+    head, tail, pool = trajectories.head, trajectories.tail, trajectories.pool
+    dims = position.shape[1]
     for r in range(rows.shape[0]):
         u = rows[r]
-        rho = densities[u] * counts[r]
-        total = mass[u] + rho
-        delta = positions[u] - mean[u]
-        gain = rho / total
+        weight = rho[u] * counts[r]
+        total = mass[u] + weight
+        delta = position[u] - mean[u]
+        gain = weight / total
         for a in range(dims):
             for b in range(first[a], last[a]):
                 scatter[u, a, b] += mass[u] * gain * delta[a] * delta[b]
@@ -350,10 +408,10 @@ def extend_trajectories(
         mass[u] = total
         size[u] += counts[r]
         for a in range(dims):
-            centre[u, a] += counts[r] / size[u] * (positions[u, a] - centre[u, a])
-            pool[used, a] = positions[u, a]
-        pool_count[used] = counts[r]
-        pool_next[used] = head[u]
+            centre[u, a] += counts[r] / size[u] * (position[u, a] - centre[u, a])
+            pool[used, a] = position[u, a]
+        trajectories.pool_count[used] = counts[r]
+        trajectories.pool_next[used] = head[u]
         head[u] = used
         if tail[u] < 0:
             tail[u] = used
@@ -371,14 +429,16 @@ def find_root(parent, i):
 
 
 @njit(cache=True, error_model="numpy")
-def absorb(
-    winner, loser, parent, members, first, last, mass, mean, scatter, size, centre,
-    head, tail, pool_next,
-):  # fmt: skip
+def absorb(winner, loser, domains, clusters, trajectories):
     """Let `winner` take over the members and the trajectory set of `loser`."""
+    first, last = domains.first, domains.last
+    mass, mean, scatter = trajectories.mass, trajectories.mean, trajectories.scatter
+    size, centre = trajectories.size, trajectories.centre
+    head, tail = trajectories.head, trajectories.tail
     dims = mean.shape[1]
-    parent[loser] = winner
-    members[winner] += members[loser]
+    clusters.parent[loser] = winner
+    clusters.count[winner] += clusters.count[loser]
+    clusters.changed[winner] = True
     total = mass[winner] + mass[loser]
     if mass[loser] > 0.0:
         share = mass[loser] / total
@@ -398,7 +458,7 @@ def absorb(
         if head[winner] < 0:
             head[winner] = head[loser]
         else:
-            pool_next[tail[winner]] = head[loser]
+            trajectories.pool_next[tail[winner]] = head[loser]
         tail[winner] = tail[loser]
 
 
@@ -414,90 +474,77 @@ def bearings_agree(position, shift, point, bearing):
 
 
 @njit(cache=True, error_model="numpy")
-def join_candidates(
-    u, candidates, rank, densities, changed, parent, members, first, last, mass, mean, scatter,
-    size, centre, head, tail, pool_next,
-):  # fmt: skip
+def merge_candidates(u, candidates, rank, domains, clusters, trajectories):
     """Merge u with the owners of `candidates`, densest first; return the number of merges.
 
-    The denser cluster assimilates the other; u ends its turn when it is the one assimilated.
+    rank (n,) orders the data points by density. The denser cluster absorbs the other; u ends its
+    turn when it is the one absorbed.
     """
+    rho = clusters.rho
     merges = 0
     ranks = np.argsort(rank[candidates])
     for k in range(candidates.shape[0]):
-        g = find_root(parent, candidates[ranks[k]])
+        g = find_root(clusters.parent, candidates[ranks[k]])
         if g == u:
             continue
         merges += 1
-        if densities[u] > densities[g]:
-            absorb(
-                u, g, parent, members, first, last, mass, mean, scatter, size, centre,
-                head, tail, pool_next,
-            )  # fmt: skip
-            changed[u] = True
+        if rho[u] > rho[g]:
+            absorb(u, g, domains, clusters, trajectories)
         else:
-            absorb(
-                g, u, parent, members, first, last, mass, mean, scatter, size, centre,
-                head, tail, pool_next,
-            )  # fmt: skip
-            changed[g] = True
+            absorb(g, u, domains, clusters, trajectories)
             break
     return merges
 
 
 @njit(cache=True, error_model="numpy")
-def merge_clusters(
-    points, starts, stops, lows, highs, first, last, rows, positions, shifts, bearings, check,
-    epsilon, epsilon_sq, rank, densities, changed, parent, members, mass, mean, scatter, size,
-    centre, head, tail, pool_next,
-):  # fmt: skip
+def merge_clusters(rows, tree, domains, bearing, rank, check, epsilon, clusters, trajectories):
     """Run the merge phase over `rows` (r,) in the order given; return the number of merges.
 
     A candidate is a point inside epsilon (d,) of the cluster in every domain that passes the
-    light check (`check` 0) or any such point (`check` 1).
+    light check (`check` 0) or any such point (`check` 1). bearing (n, d) and rank (n,) belong to
+    the data points.
     """
+    points = tree.points
+    position, shift, parent = clusters.position, clusters.shift, clusters.parent
     n, dims = points.shape
     index = np.empty(n, np.int64)
     dist_sq = np.empty(n)
+    epsilon_sq = epsilon * epsilon
     no_whitening = np.empty((dims, dims))
     merges = 0
     for r in range(rows.shape[0]):
         u = rows[r]
         if parent[u] != u:
             continue
-        count = find_neighbours(
-            points, starts, stops, lows, highs, first, last, positions[u], no_whitening, True,
-            epsilon, epsilon_sq, epsilon_sq, index, dist_sq,
+        found = find_neighbours(
+            tree, domains, position[u], no_whitening, True, epsilon, epsilon_sq, epsilon_sq,
+            index, dist_sq,
         )  # fmt: skip
         kept = 0
-        for j in range(count):
+        for j in range(found):
             y = index[j]
             if find_root(parent, y) != u and (
-                check == 1 or bearings_agree(positions[u], shifts[u], points[y], bearings[y])
+                check == 1 or bearings_agree(position[u], shift[u], points[y], bearing[y])
             ):
                 index[kept] = y
                 kept += 1
-        merges += join_candidates(
-            u, index[:kept], rank, densities, changed, parent, members, first, last, mass, mean,
-            scatter, size, centre, head, tail, pool_next,
-        )  # fmt: skip
+        merges += merge_candidates(u, index[:kept], rank, domains, clusters, trajectories)
     return merges
 
 
 @njit(cache=True, error_model="numpy")
-def effective_sizes(
-    rows, centre, whitenings, first, last, enough, head, pool, pool_count, pool_next, out
-):
+def effective_sizes(rows, whitening, domains, enough, trajectories, out):
     """Write ESS(u) = Σ_{v∈T_u} w(T̄_u − v) / w(0) of each row; stop counting past `enough`.
 
-    whitenings (r, d, d) belong to the rows, not to the clusters. out (r,).
+    whitening (r, d, d) belongs to the rows, not to the clusters. out (r,).
     """
+    centre, pool = trajectories.centre, trajectories.pool
     for r in range(rows.shape[0]):
         u = rows[r]
         total = np.float64(0.0)
-        v = head[u]
+        v = trajectories.head[u]
         while v >= 0 and total < enough:
-            dist_sq = whitened_sq(whitenings[r], first, last, pool[v], centre[u])
-            total += pool_count[v] * np.exp(-0.5 * dist_sq)
-            v = pool_next[v]
+            dist_sq = whitened_sq(whitening[r], domains, pool[v], centre[u])
+            total += trajectories.pool_count[v] * np.exp(-0.5 * dist_sq)
+            v = trajectories.pool_next[v]
         out[r] = total

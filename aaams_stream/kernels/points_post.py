@@ -3,8 +3,24 @@
 Scaled coordinates as in `kernels.points`; all arrays C-contiguous, float64 or int64.
 """
 
+from __future__ import annotations
+
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+
+class Members(NamedTuple):
+    """What is known of each cluster's members; kernels write into the arrays."""
+
+    mode: NDArray[np.float64]  # (k, d)
+    rho: NDArray[np.float64]  # (k,) density of the mode
+    count: NDArray[np.float64]  # type: ignore[assignment]  # (k,) by weight; hides tuple.count
+    mass: NDArray[np.float64]  # (k,) Σρ
+    mean: NDArray[np.float64]  # (k, d) weighted by ρ
+    scatter: NDArray[np.float64]  # (k, d, d) around the mean, weighted by ρ
 
 
 @njit(cache=True, error_model="numpy")
@@ -37,131 +53,146 @@ def bhattacharyya(mean_a, variance_a, log_det_a, mean_b, variance_b, log_det_b):
 
 
 @njit(cache=True, error_model="numpy")
-def pair_cost(a, b, by_distance, reach_sq, modes, mass, mean, scatter, ridge, log_dets):
-    """Return what joining clusters a and b costs: d_B, or the squared distance of their modes.
-
-    Infinite past the reach: such clusters are not adjacent.
-    """
+def distance_sq(mode, a, b):
+    """Return the squared distance of two rows of mode (k, d)."""
     dist_sq = np.float64(0.0)
-    for c in range(modes.shape[1]):
-        dist_sq += (modes[a, c] - modes[b, c]) ** 2
-    if by_distance:
-        return dist_sq
-    if dist_sq > reach_sq:
+    for c in range(mode.shape[1]):
+        dist_sq += (mode[a, c] - mode[b, c]) ** 2
+    return dist_sq
+
+
+@njit(cache=True, error_model="numpy")
+def pair_cost(a, b, members, ridge, log_det, reach_sq):
+    """Return d_B of clusters a and b; infinite past the reach, where they are not adjacent."""
+    if distance_sq(members.mode, a, b) > reach_sq:
         return np.inf
+    mass, mean, scatter = members.mass, members.mean, members.scatter
     return bhattacharyya(
-        mean[a], scatter[a] / mass[a] + ridge, log_dets[a],
-        mean[b], scatter[b] / mass[b] + ridge, log_dets[b],
+        mean[a], scatter[a] / mass[a] + ridge, log_det[a],
+        mean[b], scatter[b] / mass[b] + ridge, log_det[b],
     )  # fmt: skip
 
 
 @njit(cache=True, error_model="numpy")
-def reduce_clusters(
-    by_distance, reach_sq, threshold, min_size, wanted, ridge, modes, densities, sizes, mass,
-    mean, scatter, out_parent,
-):  # fmt: skip
-    """Join clusters in pairs, cheapest first, statistics renewed after each; return what is left.
+def absorb(a, b, members, alive, parent):
+    """Let the denser of two clusters, a on a tie, take over the other; return it and the other."""
+    mass, mean, scatter = members.mass, members.mean, members.scatter
+    dims = mean.shape[1]
+    winner, loser = (a, b) if members.rho[a] >= members.rho[b] else (b, a)
+    alive[loser] = False
+    parent[loser] = winner
+    members.count[winner] += members.count[loser]
+    share = mass[loser] / (mass[winner] + mass[loser])
+    delta = mean[loser] - mean[winner]
+    for c in range(dims):
+        for e in range(dims):
+            scatter[winner, c, e] += (
+                scatter[loser, c, e] + mass[winner] * share * delta[c] * delta[e]
+            )
+    for c in range(dims):
+        mean[winner, c] += share * delta[c]
+    mass[winner] += mass[loser]
+    return winner, loser
 
-    With `by_distance` (Alg. 2, step 3) the smallest cluster under min_size joins the one with the
-    nearest mode, until none is left. Otherwise (step 5) the adjacent pair of least d_B is joined
-    while that is below `threshold` or more than `wanted` clusters remain. The denser mode stays.
-    Rows: modes (k, d), densities, sizes, mass (k,), mean (k, d), scatter (k, d, d), all renewed
-    in place; `ridge` (d, d) is ξ on the diagonal. out_parent (k,) names the row each ended in.
+
+@njit(cache=True, error_model="numpy")
+def flatten(parent):
+    """Let every row name the row it ended in."""
+    for a in range(parent.shape[0]):
+        root = a
+        while parent[root] != root:
+            root = parent[root]
+        parent[a] = root
+
+
+@njit(cache=True, error_model="numpy")
+def join_small(members, min_size, out_parent):
+    """Alg. 2, step 3: the smallest cluster under min_size joins the nearest mode, until none is.
+
+    The denser mode stays. Renews `members`; out_parent (k,) names the row each ended in.
     """
-    k, dims = modes.shape
-    log_dets = np.zeros(k)
+    mode, count = members.mode, members.count
+    k = mode.shape[0]
+    alive = np.ones(k, np.bool_)
+    for a in range(k):
+        out_parent[a] = a
+    for _ in range(k - 1):
+        a = -1
+        for c in range(k):
+            if alive[c] and count[c] < min_size and (a < 0 or count[c] < count[a]):
+                a = c
+        if a < 0:
+            break
+        nearest, nearest_sq = -1, np.inf
+        for c in range(k):
+            if alive[c] and c != a:
+                dist_sq = distance_sq(mode, a, c)
+                if dist_sq < nearest_sq:
+                    nearest, nearest_sq = c, dist_sq
+        absorb(a, nearest, members, alive, out_parent)
+    flatten(out_parent)
+
+
+@njit(cache=True, error_model="numpy")
+def find_partner(a, members, ridge, log_det, reach_sq, alive, best, partner):
+    """Write the partner that costs cluster a least, and the cost; -1 where there is none."""
+    best[a], partner[a] = np.inf, -1
+    for b in range(alive.shape[0]):
+        if alive[b] and b != a:
+            cost = pair_cost(a, b, members, ridge, log_det, reach_sq)
+            if cost < best[a]:
+                best[a], partner[a] = cost, b
+
+
+@njit(cache=True, error_model="numpy")
+def join_close(members, ridge, reach_sq, threshold, wanted, out_parent):
+    """Alg. 2, step 5: the adjacent pair of least d_B joins, statistics renewed after each.
+
+    Goes on while that d_B is below `threshold` or more than `wanted` clusters are left. The denser
+    mode stays. ridge (d, d) is ξ on the diagonal. Renews `members`; out_parent (k,) names the row
+    each ended in.
+    """
+    mass, scatter = members.mass, members.scatter
+    k, dims = members.mode.shape
+    log_det = np.zeros(k)
     alive = np.ones(k, np.bool_)
     best = np.full(k, np.inf)
     partner = np.full(k, -1)
     for a in range(k):
         out_parent[a] = a
-        if not by_distance:
-            log_dets[a] = log_det_and_square(scatter[a] / mass[a] + ridge, np.zeros(dims))[0]
+        log_det[a] = log_det_and_square(scatter[a] / mass[a] + ridge, np.zeros(dims))[0]
     for a in range(k):
-        for b in range(k):
-            if b != a and not by_distance:
-                cost = pair_cost(
-                    a, b, by_distance, reach_sq, modes, mass, mean, scatter, ridge, log_dets
-                )
-                if cost < best[a]:
-                    best[a], partner[a] = cost, b
-    left = k
-    while left > 1:
+        find_partner(a, members, ridge, log_det, reach_sq, alive, best, partner)
+    for left in range(k, 1, -1):
         a = -1
-        if by_distance:
-            for c in range(k):
-                if alive[c] and sizes[c] < min_size and (a < 0 or sizes[c] < sizes[a]):
-                    a = c
-            if a < 0:
-                break
-            best[a] = np.inf
-            for c in range(k):
-                if alive[c] and c != a:
-                    cost = pair_cost(
-                        a, c, True, reach_sq, modes, mass, mean, scatter, ridge, log_dets
-                    )
-                    if cost < best[a]:
-                        best[a], partner[a] = cost, c
-        else:
-            for c in range(k):
-                if alive[c] and partner[c] >= 0 and (a < 0 or best[c] < best[a]):
-                    a = c
-            if a < 0 or (best[a] >= threshold and left <= wanted):
-                break
-        b = partner[a]
-        winner, loser = (a, b) if densities[a] >= densities[b] else (b, a)
-        alive[loser] = False
-        out_parent[loser] = winner
-        left -= 1
-        sizes[winner] += sizes[loser]
-        share = mass[loser] / (mass[winner] + mass[loser])
-        delta = mean[loser] - mean[winner]
-        for c in range(dims):
-            for e in range(dims):
-                scatter[winner, c, e] += (
-                    scatter[loser, c, e] + mass[winner] * share * delta[c] * delta[e]
-                )
-        for c in range(dims):
-            mean[winner, c] += share * delta[c]
-        mass[winner] += mass[loser]
-        if by_distance:
-            continue
-        log_dets[winner] = log_det_and_square(
+        for c in range(k):
+            if alive[c] and partner[c] >= 0 and (a < 0 or best[c] < best[a]):
+                a = c
+        if a < 0 or (best[a] >= threshold and left <= wanted):
+            break
+        winner, loser = absorb(a, partner[a], members, alive, out_parent)
+        log_det[winner] = log_det_and_square(
             scatter[winner] / mass[winner] + ridge, np.zeros(dims)
         )[0]
         for c in range(k):
             if not alive[c]:
                 continue
             if c == winner or partner[c] == winner or partner[c] == loser:
-                best[c], partner[c] = np.inf, -1
-                for e in range(k):
-                    if alive[e] and e != c:
-                        cost = pair_cost(
-                            c, e, False, reach_sq, modes, mass, mean, scatter, ridge, log_dets
-                        )
-                        if cost < best[c]:
-                            best[c], partner[c] = cost, e
+                find_partner(c, members, ridge, log_det, reach_sq, alive, best, partner)
             else:
-                cost = pair_cost(
-                    c, winner, False, reach_sq, modes, mass, mean, scatter, ridge, log_dets
-                )
+                cost = pair_cost(c, winner, members, ridge, log_det, reach_sq)
                 if cost < best[c]:
                     best[c], partner[c] = cost, winner
-    for a in range(k):
-        root = a
-        while out_parent[root] != root:
-            root = out_parent[root]
-        out_parent[a] = root
-    return left
+    flatten(out_parent)
 
 
 @njit(cache=True, error_model="numpy")
-def longest_link_sq(modes):
+def longest_link_sq(mode):
     """Return the longest squared edge of the modes' minimum spanning tree (Prim).
 
     Connecting all modes within it gives a connected graph; anything shorter does not.
     """
-    k, dims = modes.shape
+    k = mode.shape[0]
     distance = np.full(k, np.inf)
     waiting = np.ones(k, np.bool_)
     longest = np.float64(0.0)
@@ -171,10 +202,7 @@ def longest_link_sq(modes):
         following = -1
         for c in range(k):
             if waiting[c]:
-                dist_sq = np.float64(0.0)
-                for a in range(dims):
-                    dist_sq += (modes[c, a] - modes[current, a]) ** 2
-                distance[c] = min(distance[c], dist_sq)
+                distance[c] = min(distance[c], distance_sq(mode, c, current))
                 if following < 0 or distance[c] < distance[following]:
                     following = c
         longest = max(longest, distance[following])

@@ -73,8 +73,8 @@ def find_shift(before, weight, now, box, guess, reach, most, pull):
 
 
 @njit(cache=True, error_model="numpy")
-def carry_belief(belief, labels, motion, shift, outside, out):
-    """Carry a map of belief into the next frame: half by each segment's motion, half by `shift`.
+def warp_belief(belief, labels, motion, shift, outside, out):
+    """Warp a map of belief into the next frame: half by each segment's motion, half by `shift`.
 
     belief, out (h, w) float32; labels (h, w) int32, rows of motion (k, 2) float32; shift (2,)
     float64; outside: the belief in what was out of the picture.
@@ -136,10 +136,10 @@ def count_colours(belief, bins, box, far, inside, outside):
 
 
 @njit(cache=True, error_model="numpy")
-def sum_evidence(labels, bins, odds, prior, colour, place):
-    """Add up over each segment the colour's log odds and the belief carried there.
+def sum_evidence(labels, bins, odds, warped, colour, place):
+    """Add up over each segment the colour's log odds and the belief warped there.
 
-    labels, bins (h, w) int32; odds (n,) float64; prior (h, w) float32; writes colour, place (k,).
+    labels, bins (h, w) int32; odds (n,) float64; warped (h, w) float32; writes colour, place (k,).
     """
     h, w = labels.shape
     colour[:] = 0.0
@@ -147,15 +147,15 @@ def sum_evidence(labels, bins, odds, prior, colour, place):
     for y in range(h):
         for x in range(w):
             colour[labels[y, x]] += odds[bins[y, x]]
-            place[labels[y, x]] += prior[y, x]
+            place[labels[y, x]] += warped[y, x]
 
 
 @njit(cache=True, error_model="numpy")
-def decide_pixels(labels, bins, odds, prior, verdict, mean, trust, least, most, out, share):
+def decide_pixels(labels, bins, odds, warped, verdict, mean, trust, least, most, out, share):
     """Decide each pixel: the log odds of its segment, and how it differs from its segment's mean.
 
     verdict (k,) float64: log odds of the segments; mean (k, 2) float64: their log odds by place
-    and by colour alone; trust (2,) float64: weights of both. prior (h, w) float32 is kept `least`
+    and by colour alone; trust (2,) float64: weights of both. warped (h, w) float32 is kept `least`
     away from 0 and 1. A pixel differs by at most `most`, so that no segment is cut of which all
     is certain. Writes out (h, w) float32 and share (k,) float64, its sums.
     """
@@ -164,7 +164,7 @@ def decide_pixels(labels, bins, odds, prior, verdict, mean, trust, least, most, 
     for y in range(h):
         for x in range(w):
             i = labels[y, x]
-            q = min(max(np.float64(prior[y, x]), least), 1.0 - least)
+            q = min(max(np.float64(warped[y, x]), least), 1.0 - least)
             own = trust[0] * (np.log(q / (1.0 - q)) - mean[i, 0])
             own += trust[1] * (odds[bins[y, x]] - mean[i, 1])
             value = verdict[i] + min(max(own, -most), most)

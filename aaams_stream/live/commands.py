@@ -5,13 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from aaams_stream import files
-from aaams_stream.draw.views import LIVE_VIEWS, draw_view
+from aaams_stream.draw.views import LIVE_VIEWS
 from aaams_stream.errors import SinkError
-from aaams_stream.live import LiveLoop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aaams_stream.live import LiveLoop
+
+Command = Mapping[str, object]  # as it came from a viewer: `do` names it
+Answer = dict[str, object]  # ready for JSON
 
 MOST_SEGMENTS = 5000
 
@@ -20,41 +26,41 @@ class RefusedError(ValueError):
     """A command that makes no sense; the text tells why."""
 
 
-class Desk:
-    """Carries out commands; files go into `folder` alone, under names made here."""
+class Commands:
+    """Runs commands on a loop; files go into `folder` alone, under names made here."""
 
     def __init__(self, loop: LiveLoop, folder: Path, *, with_video: bool = False) -> None:
         self._loop = loop
         self._folder = folder
         self._with_video = with_video
         self._plain = {"pause": loop.pause, "resume": loop.resume, "step": loop.step}
-        self._commands: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+        self._others: dict[str, Callable[[Command], Answer]] = {
             "detail": self._detail,
             "snapshot": self._snapshot,
             "record": self._record,
             "stop": self._stop,
         }
 
-    def carry_out(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what `order["do"]` says; return the answer, ready for JSON."""
-        name = str(order.get("do"))
+    def run(self, command: Command) -> Answer:
+        """Do what `command["do"]` says; raise a RefusedError where it makes no sense."""
+        name = str(command.get("do"))
         if name in self._plain:
             self._plain[name]()
             return {}
-        if name in self._commands:
-            return self._commands[name](order)
-        known = ", ".join([*self._plain, *self._commands])
+        if name in self._others:
+            return self._others[name](command)
+        known = ", ".join([*self._plain, *self._others])
         raise RefusedError(f"unknown command; expected one of {known}")
 
-    def _detail(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        segments = order.get("segments")
+    def _detail(self, command: Command) -> Answer:
+        segments = command.get("segments")
         if type(segments) is not int or not 1 <= segments <= MOST_SEGMENTS:
             raise RefusedError(f"segments must be a whole number in 1..{MOST_SEGMENTS}")
         self._loop.want(segments)
         return {}
 
-    def _snapshot(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        view, opacity = order.get("view", LIVE_VIEWS[0]), order.get("opacity", 1.0)
+    def _snapshot(self, command: Command) -> Answer:
+        view, opacity = command.get("view", LIVE_VIEWS[0]), command.get("opacity", 1.0)
         if view not in LIVE_VIEWS:
             raise RefusedError(f"view must be one of {', '.join(LIVE_VIEWS)}")
         if not isinstance(opacity, int | float) or not 0 <= opacity <= 1:
@@ -63,21 +69,18 @@ class Desk:
         if shown is None:
             raise RefusedError("there is no frame yet")
         path = self._new_path(".png")
-        seen = shown.segmentation
-        picture = draw_view(
-            shown.frame.rgb, seen.ids, view, opacity=float(opacity), segments=seen.segments
-        )
-        files.write_files({path: files.encode_image(path, picture)})
+        picture = files.encode_image(path, shown.drawn(view, float(opacity)))
+        files.write_files({path: picture})
         return {"saved": path.name}
 
-    def _record(self, order: Mapping[str, Any]) -> dict[str, Any]:
+    def _record(self, command: Command) -> Answer:
         if self._loop.status.recording is not None:
             raise RefusedError("a recording is under way")
         path = self._new_path(".zarr")
         self._loop.record(path, with_video=self._with_video)
         return {"recording": path.name}
 
-    def _stop(self, order: Mapping[str, Any]) -> dict[str, Any]:
+    def _stop(self, command: Command) -> Answer:
         path = self._loop.stop_recording()
         if path is None:
             raise RefusedError("nothing is recorded")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aaams_stream.model import EventKind, FrameSegmentation
 
 _FRAMES = 300
-_MOST_POINTS = 60  # of a history handed out
+_MOST_POINTS = 60  # of the course of a segment that is handed out
 _TOLD = {
     EventKind.BIRTH: "born",
     EventKind.DEATH: "gone",
@@ -31,7 +31,7 @@ class _Tables(NamedTuple):
     events: NDArray[Any]
 
 
-class Memory:
+class History:
     """Keeps the tables of the last frames; asked by one thread while another one adds."""
 
     def __init__(self, frames: int = _FRAMES) -> None:

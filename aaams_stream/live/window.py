@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.draw.views import LIVE_VIEWS, draw_view
+from aaams_stream.draw.views import LIVE_VIEWS
 from aaams_stream.errors import AaamsError, ConfigError
-from aaams_stream.live import LiveFrame, LiveLoop, Status
-from aaams_stream.live.commands import Desk, RefusedError
+from aaams_stream.live.commands import RefusedError
+
+if TYPE_CHECKING:
+    from aaams_stream.live import LiveFrame, LiveLoop, Status
+    from aaams_stream.live.commands import Command, Commands
 
 TITLE = "aaams-stream preview"
 KEYS = (
@@ -53,19 +56,19 @@ def _no_window(reason: str) -> str:
 class Panel:
     """What one person looks at, and what keys and clicks change."""
 
-    def __init__(self, loop: LiveLoop, desk: Desk) -> None:
+    def __init__(self, loop: LiveLoop, commands: Commands) -> None:
         self.view = LIVE_VIEWS[0]
         self.opacity = 1.0
         self.selected: int | None = None
         self.message = ""
         self.closed = False
-        self._loop, self._desk = loop, desk
+        self._loop, self._commands = loop, commands
 
     def press(self, key: str) -> None:
         """Do what a key stands for."""
         status = self._loop.status
         wanted = status.wanted or status.segments
-        orders: dict[str, dict[str, Any]] = {
+        commands: dict[str, Command] = {
             " ": {"do": "resume" if status.paused else "pause"},
             "s": {"do": "step"},
             "p": {"do": "snapshot", "view": self.view, "opacity": self.opacity},
@@ -80,9 +83,9 @@ class Panel:
             self.opacity = _IDS_OPACITY if self.view == "ids" else 1.0
         elif key in "[]":
             self.opacity = min(1.0, max(0.0, self.opacity + (0.1 if key == "]" else -0.1)))
-        elif key in orders:
+        elif key in commands:
             try:
-                answer = self._desk.carry_out(orders[key])
+                answer = self._commands.run(commands[key])
             except (RefusedError, AaamsError) as error:
                 self.message = str(error)
             else:
@@ -101,10 +104,7 @@ class Panel:
         if shown is None:
             picture = np.zeros((self._loop.height, self._loop.width, 3), np.uint8)
         else:
-            rgb, seen = shown.frame.rgb, shown.segmentation
-            picture = draw_view(
-                rgb, seen.ids, self.view, opacity=self.opacity, segments=seen.segments
-            )
+            picture = shown.drawn(self.view, self.opacity)
         if shown is not None and self.selected is not None:
             mask = (shown.segmentation.ids == self.selected).astype(np.uint8)
             outline, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
@@ -127,7 +127,7 @@ class Panel:
             f"{status.fps:.1f} fps  {1000 * status.latency:.0f} ms  {status.segments} segments  "
             f"{status.warm:.0%} warm  {status.dropped} dropped"
         ]
-        known = None if self.selected is None else self._loop.memory.about(self.selected)
+        known = None if self.selected is None else self._loop.history.about(self.selected)
         if known is not None:
             lab = ", ".join(f"{value:.0f}" for value in known["lab"])
             lines.append(
@@ -142,9 +142,9 @@ def _zoom(width: int) -> int:
     return -(-_LEAST_WIDTH // width)
 
 
-def run_window(loop: LiveLoop, desk: Desk) -> None:
+def run_window(loop: LiveLoop, commands: Commands) -> None:
     """Show the loop until the window is closed; on the main thread, as window systems want it."""
-    panel = Panel(loop, desk)
+    panel = Panel(loop, commands)
 
     def mouse(event: int, x: int, y: int, flags: int, extra: object) -> None:
         if event == cv2.EVENT_LBUTTONDOWN:

@@ -1,6 +1,8 @@
-"""One frame and its segments as bytes, encoded once for everyone who looks on.
+"""Messages of the stream as bytes, encoded once for everyone who looks on.
 
-All numbers are little-endian; k segments, m runs:
+A message begins with the length of its head (uint32) and the head, a JSON object padded to whole
+words: the status and, with a frame, its number and sizes. The frame follows. All numbers are
+little-endian; k segments, m runs:
 
     ids        uint32 (k,)
     colours    uint8 (k, 4)     mean colour as RGBA
@@ -14,17 +16,65 @@ The page paints from these whatever its viewer wants to see.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import threading
+from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.kernels import measure
-from aaams_stream.live import LiveFrame
+
+if TYPE_CHECKING:
+    from aaams_stream.live import LiveFrame, LiveLoop
 
 _JPEG_QUALITY = 85
 _BAND = 1 << 16  # pixels that OpenCV converts on one thread
+
+
+class Message(NamedTuple):
+    """A message before its head is framed: a JSON object, and a frame or nothing."""
+
+    head: bytes
+    picture: bytes
+
+
+class Messages:
+    """The messages about a loop; `title` is what viewers may know of its source."""
+
+    def __init__(self, loop: LiveLoop, title: str) -> None:
+        self._loop, self._title = loop, title
+        self._encoder = Encoder()
+        self._lock = threading.Lock()
+        self._made_for: tuple[int, int | None] | None = None
+        self._message = Message(b"{}", b"")
+
+    def frame_message(self, version: int, shown: LiveFrame | None, viewers: int) -> Message:
+        """Return the state of things, and a frame if there is a new one.
+
+        The bytes are made once for each version of the loop, by the first viewer who asks.
+        """
+        asked = (version, shown.number if shown is not None else None)
+        with self._lock:
+            if self._made_for != asked:
+                head: dict[str, object] = dataclasses.asdict(self._loop.status)
+                head |= {"source": self._title, "viewers": viewers}
+                picture = b""
+                if shown is not None:
+                    sizes, picture = self._encoder.encode(shown)
+                    head |= {"number": shown.number, "time": shown.segmentation.time, **sizes}
+                self._made_for = asked
+                self._message = Message(json.dumps(head).encode(), picture)
+            return self._message
+
+
+def with_latency(head: bytes, seconds: float) -> bytes:
+    """Return the head for one viewer, framed: with the time its last frame took to its screen."""
+    text = b'%s, "glass": %.4f}' % (head[:-1], seconds)
+    text += b" " * (-len(text) % 4)
+    return len(text).to_bytes(4, "little") + text
 
 
 class Encoder:

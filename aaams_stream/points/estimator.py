@@ -5,15 +5,21 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from aaams_stream.errors import ConfigError
-from aaams_stream.points.climb import HISTORY, Climb
-from aaams_stream.points.plan import Floats, Ints, MergeCheck, Plan, check_points, check_weights
+from aaams_stream.points.mean_shift import HISTORY, MeanShift
+from aaams_stream.points.plan import Plan, check_points, check_weights
 from aaams_stream.points.post import post_process
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.utils import Tags
+
+    from aaams_stream.kernels.points import Floats, Ints
+    from aaams_stream.points.plan import MergeCheck
 
 
 class AAAMS:
@@ -105,7 +111,7 @@ class AAAMS:
         """Return the constructor's arguments by name."""
         return {name: getattr(self, name) for name in _parameter_names()}
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Change arguments by name; they are checked by `fit`."""
         for name, value in params.items():
             if name not in _parameter_names():
@@ -125,7 +131,7 @@ class AAAMS:
         """Tell scikit-learn whether `fit` has run."""
         return hasattr(self, "labels_")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn, the only caller; it is then installed."""
         sklearn = importlib.import_module("sklearn.utils")
         target = sklearn.TargetTags(required=False)
@@ -143,9 +149,9 @@ class AAAMS:
         offset = (points.min(axis=0) + points.max(axis=0)) / 2
         scaled = np.ascontiguousarray((points - offset) / plan.scale)
         taking = weights > 0
-        climb = Climb(scaled[taking], weights[taking], plan, offset)
-        self.converged_ = climb.run()
-        labels, clusters = post_process(climb, plan)
+        state = MeanShift(scaled[taking], weights[taking], plan, offset)
+        self.converged_ = state.run()
+        labels, rows = post_process(state)
         self.n_features_in_ = points.shape[1]
         names = list(getattr(X, "columns", []))
         vars(self).pop("feature_names_in_", None)
@@ -154,12 +160,12 @@ class AAAMS:
         self.labels_ = np.empty(len(points), np.int64)
         self.labels_[taking] = labels
         if not taking.all():
-            self.labels_[~taking] = labels[climb.nearest_original(scaled[~taking])]
-        self.modes_ = climb.positions[clusters] * plan.scale + offset
-        self.bandwidths_ = climb.bandwidths(clusters) * np.outer(plan.scale, plan.scale)
-        self.densities_ = climb.densities[clusters]
-        self.history_ = np.array(climb.history, HISTORY)
-        self.n_iter_ = len(climb.history)
+            self.labels_[~taking] = labels[state.nearest_original(scaled[~taking])]
+        self.modes_ = state.clusters.position[rows] * plan.scale + offset
+        self.bandwidths_ = state.bandwidth_of(rows) * np.outer(plan.scale, plan.scale)
+        self.densities_ = state.clusters.rho[rows]
+        self.history_ = np.array(state.history, HISTORY)
+        self.n_iter_ = len(state.history)
         return self
 
     def fit_predict(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aaams_stream.errors import ConfigError
+from aaams_stream.kernels.points import Domains, Flags, Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-MergeCheck = Callable[[Floats, Floats, Floats, Floats, Floats, Floats], NDArray[np.bool_]]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+MergeCheck = Callable[[Floats, Floats, Floats, Floats, Floats, Floats], Flags]
 
 CHECKS = {"bearing": 0, "proximity": 1}
 
@@ -46,8 +47,8 @@ class Plan:
 
     scale: Floats  # (d,) σ_base
     epsilon: Floats  # (d,) in σ
-    first: Ints  # (d,) where the axis's domain begins
-    last: Ints  # (d,) where it ends, exclusive
+    domains: Domains
+    runs: tuple[slice, ...]  # the axes of each domain
     truncation: float
     xi: float
     by_members: bool
@@ -81,8 +82,8 @@ class Plan:
         return cls(
             scale=scale,
             epsilon=epsilon / scale,
-            first=np.repeat(stops - sizes, sizes),
-            last=np.repeat(stops, sizes),
+            domains=Domains(np.repeat(stops - sizes, sizes), np.repeat(stops, sizes)),
+            runs=tuple(slice(a, b) for a, b in zip(stops - sizes, stops, strict=True)),
             truncation=_number("truncation", model.truncation, above=0.0),
             xi=_number("xi", model.xi, above=0.0),
             by_members=model.switch == "members",
@@ -99,7 +100,7 @@ class Plan:
         )
 
 
-def check_points(X: Any) -> Floats:
+def check_points(X: ArrayLike) -> Floats:
     """Return X as float64 (n, d), or say what is wrong with it."""
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
         raise ConfigError(f"X is sparse ({type(X).__name__}); pass a dense array, X.toarray()")
@@ -132,7 +133,7 @@ def check_points(X: Any) -> Floats:
     return points
 
 
-def check_weights(sample_weight: Any, n: int) -> Floats:
+def check_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
     """Return sample_weight as float64 (n,), ones where there is none."""
     if sample_weight is None:
         return np.ones(n)
@@ -147,7 +148,7 @@ def check_weights(sample_weight: Any, n: int) -> Floats:
     return weights
 
 
-def _check_domains(domains: Any, dims: int) -> Ints:
+def _check_domains(domains: Sequence[int] | None, dims: int) -> Ints:
     if domains is None:
         return np.array([dims])
     sizes = list(domains)
@@ -159,12 +160,11 @@ def _check_domains(domains: Any, dims: int) -> Ints:
     return np.array(sizes, np.int64)
 
 
-def _per_axis(name: str, value: Any, sizes: Ints, above: float, strict: bool) -> Floats:
-    if isinstance(value, Real) or np.ndim(value) == 0:
-        given = [value] * len(sizes) if len(sizes) == 1 else None
-    else:
-        given = list(value)
-    if given is None or len(given) != len(sizes):
+def _per_axis(
+    name: str, value: float | Sequence[float], sizes: Ints, above: float, strict: bool
+) -> Floats:
+    given = list(value) if isinstance(value, Iterable) and np.ndim(value) > 0 else [value]
+    if len(given) != len(sizes):
         raise ConfigError(
             f"{name} must hold one value for each of {len(sizes)} domains, got {value!r}"
         )
@@ -172,16 +172,15 @@ def _per_axis(name: str, value: Any, sizes: Ints, above: float, strict: bool) ->
     return np.repeat(np.array(numbers), sizes)
 
 
-def _number(name: str, value: Any, *, above: float, strict: bool = True) -> float:
-    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not real or float(value) < above or (strict and float(value) == above):
-        raise ConfigError(
-            f"{name} must be a number {'>' if strict else '>='} {above:g}, got {value!r}"
-        )
-    return float(value)
+def _number(name: str, value: object, *, above: float, strict: bool = True) -> float:
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        if np.isfinite(number) and (number > above or (number == above and not strict)):
+            return number
+    raise ConfigError(f"{name} must be a number {'>' if strict else '>='} {above:g}, got {value!r}")
 
 
-def _count(name: str, value: Any, least: int) -> int:
+def _count(name: str, value: object, least: int) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{name} must be a whole number >= {least}, got {value!r}")
     return int(value)

@@ -1,7 +1,6 @@
-"""One stage per thread, with bounded queues between: `prefetch` before, `Behind` after.
+"""One stage per thread, with bounded queues between: `prefetch` before, `AsyncSink` after.
 
-Both own one thread. An error on one side reaches the other; either side can stop both. Between
-stages that must not wait for each other there is `Newest`, which has room for one item.
+Both own one thread. An error on one side reaches the other; either side can stop both.
 """
 
 from __future__ import annotations
@@ -9,11 +8,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 Item = TypeVar("Item")
 
+AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
 _POLL = 0.1  # seconds between looks at the stop sign
 _PATIENCE = 1.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
 _END = object()
@@ -31,13 +30,13 @@ def prefetch(
     depth: int,
     *,
     stop: Callable[[], None] = lambda: None,
-    give_up: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Item]:
     """Yield `items`, taken by a thread of its own that runs up to `depth` ahead.
 
     Wrap it in `contextlib.closing`: a consumer that stops then stops the thread. `stop` is called
-    at that moment, to wake an iteration that waits. While no item is ready, `give_up` is asked
-    again and again whether to end.
+    at that moment, to wake an iteration that waits. While no item is ready, `should_stop` is asked
+    again and again.
     """
     ready: queue.Queue[Any] = queue.Queue(depth)
     halted = threading.Event()
@@ -72,7 +71,7 @@ def prefetch(
             try:
                 item = ready.get(timeout=_POLL)
             except queue.Empty:
-                if give_up():
+                if should_stop():
                     return
                 continue
             if item is _END:
@@ -86,7 +85,7 @@ def prefetch(
         thread.join(_PATIENCE)
 
 
-class Behind(Generic[Item]):
+class AsyncSink(Generic[Item]):
     """Hands items to `handle` on a thread of its own, in order, at most `depth` behind.
 
     A context manager: leaving it waits until everything is handled, unless an error is under way.
@@ -97,19 +96,14 @@ class Behind(Generic[Item]):
         self._waiting: queue.Queue[Any] = queue.Queue(depth)
         self._halted = threading.Event()
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name="behind", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="async-sink", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        if error_type is None:
             try:
                 self._put(_END)
                 self._thread.join()
@@ -150,49 +144,3 @@ class Behind(Generic[Item]):
             except BaseException as error:
                 self._failure = error
                 return
-
-
-class Newest(Generic[Item]):
-    """Room for one item between two threads: a newer one takes the place of one not yet taken."""
-
-    def __init__(self) -> None:
-        self.dropped = 0  # items whose place was taken
-        self._item: Item | None = None
-        self._closed = False
-        self._changed = threading.Condition()
-
-    def put(self, item: Item) -> None:
-        """Leave an item for the other thread, in the place of the one before."""
-        with self._changed:
-            self.dropped += self._item is not None
-            self._item = item
-            self._changed.notify_all()
-
-    def put_after(self, item: Item, timeout: float) -> bool:
-        """Leave an item once the one before was taken; False if that did not happen in time."""
-        with self._changed:
-            free = self._changed.wait_for(lambda: self._closed or self._item is None, timeout)
-            if free:
-                self._item = item
-                self._changed.notify_all()
-            return free
-
-    def replace(self, item: Item) -> None:
-        """As `put`, for an item that nobody expects to be taken: nothing counts as dropped."""
-        with self._changed:
-            self._item = item
-            self._changed.notify_all()
-
-    def take(self, timeout: float) -> Item | None:
-        """Wait for an item and return it; None if none came in time, or none will come."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._item is not None, timeout)
-            item, self._item = self._item, None
-            self._changed.notify_all()
-            return item
-
-    def close(self) -> None:
-        """Let nobody wait any longer."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()

@@ -1,8 +1,10 @@
 """The Zarr volume: writer, reader, resume. What zarr knows ends here."""
 
+from aaams_stream.store.frames import Frames
 from aaams_stream.store.layout import CHUNK_FRAMES, Header
-from aaams_stream.store.volume import Frames, Volume, is_volume, open_volume
-from aaams_stream.store.writer import VolumeWriter, create, resume
+from aaams_stream.store.open import create, resume
+from aaams_stream.store.volume import Volume, is_volume, open_volume
+from aaams_stream.store.writer import VolumeWriter
 
 __all__ = [
     "CHUNK_FRAMES",

@@ -30,6 +30,7 @@ from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, SEGMENT_DTYPE, TRAC
 SCHEMA = 2  # 2: adjacency, tracks, and more columns of segments
 KEY = "aaams_stream"  # our corner of the group's attributes
 NGFF = "0.5"
+INTERRUPTED = "interrupted"  # how the source ended, until it did
 
 CHUNK_FRAMES = 8
 ROWS = 32768  # of a column in one chunk: each costs a millisecond or two, however few it holds
@@ -118,8 +119,8 @@ def tile(height: int, width: int) -> tuple[int, int]:
     return -(-height // rows), -(-width // columns)
 
 
-def build(root: zarr.Group, header: Header) -> None:
-    """Create every node of an empty volume inside `root`."""
+def build(root: zarr.Group, header: Header, chunk_rows: int = ROWS) -> None:
+    """Create every node of an empty volume inside `root`; chunk_rows: of a column in one chunk."""
     scale = float(1 / header.rate)
     chunk = tile(header.height, header.width)
     labels = root.create_group("labels", attributes={"ome": {"version": NGFF, "labels": ["ids"]}})
@@ -149,15 +150,16 @@ def build(root: zarr.Group, header: Header) -> None:
             fill_value=0,
             dimension_names=("t", "c", "y", "x"),
         )
-    _create_column(root, "time", Column(np.dtype(np.float64), None, None), "t")
+    _create_column(root, "time", Column(np.dtype(np.float64), None, None), "t", chunk_rows)
     for table, columns in TABLES.items():
         group = root.create_group(table)
         for name, column in columns.items():
-            _create_column(group, name, column, "row")
-        _create_column(group, "offsets", Column(np.dtype(np.uint64), None, None), "bound")
+            _create_column(group, name, column, "row", chunk_rows)
+        offsets = Column(np.dtype(np.uint64), None, None)
+        _create_column(group, "offsets", offsets, "bound", chunk_rows)
     tracks = root.create_group("tracks")
     for name, column in TRACK_COLUMNS.items():
-        _create_column(tracks, name, column, "track")
+        _create_column(tracks, name, column, "track", chunk_rows)
     root.create_group("resume")
 
 
@@ -167,17 +169,34 @@ def read_rows(
     """Return rows of a table; the columns are those `dtype` names."""
     rows = np.empty(max(0, stop - start), dtype=dtype)
     for name in dtype.names or ():
-        column: Any = root[f"{table}/{name}"]
-        rows[name] = column[start:stop]
+        rows[name] = array_in(root, f"{table}/{name}")[start:stop]
     return rows
 
 
-def _create_column(group: zarr.Group, name: str, column: Column, rows: str) -> None:
+def array_in(root: zarr.Group, path: str) -> zarr.Array[Any]:
+    """Return an array of a volume; a KeyError if it is missing."""
+    array = root[path]
+    if not isinstance(array, zarr.Array):
+        raise KeyError(path)
+    return array
+
+
+def group_in(root: zarr.Group, path: str) -> zarr.Group:
+    """Return a group of a volume; a KeyError if it is missing."""
+    group = root[path]
+    if not isinstance(group, zarr.Group):
+        raise KeyError(path)
+    return group
+
+
+def _create_column(
+    group: zarr.Group, name: str, column: Column, rows: str, chunk_rows: int
+) -> None:
     width = () if column.width is None else (column.width,)
     group.create_array(
         name,
         shape=(0, *width),
-        chunks=(ROWS, *width),
+        chunks=(chunk_rows, *width),
         dtype=column.dtype,
         filters=[TransposeCodec(order=(1, 0))] if width else [],
         compressors=[ZstdCodec(level=_COLUMN_LEVEL)],

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from aaams_stream.model import EventKind, Lineage
 
 
-def lineage(events: NDArray[Any], name: int) -> Lineage:
-    """Walk the splits and merges around identity `name`, back and forth in time.
+def lineage(events: NDArray[Any], track_id: int) -> Lineage:
+    """Walk the splits and merges around identity `track_id`, back and forth in time.
 
     events: rows with frame, kind, id and other, in the order of frames. What joined a parent after
     the split, or left an heir before the merge, is no relation.
@@ -21,18 +21,18 @@ def lineage(events: NDArray[Any], name: int) -> Lineage:
     origin = np.where(split, links["other"], links["id"])  # pixels go from origin to target
     target = np.where(split, links["id"], links["other"])
     frames = links["frame"].astype(np.int64)
-    back, used_back = _walk(target, origin, -frames, name)
-    forth, used_forth = _walk(origin, target, frames, name)
-    return Lineage(name, back, forth, links[used_back | used_forth])
+    back, used_back = _walk(target, origin, -frames, track_id)
+    forth, used_forth = _walk(origin, target, frames, track_id)
+    return Lineage(track_id, back, forth, links[used_back | used_forth])
 
 
 def _walk(
-    near: NDArray[Any], far: NDArray[Any], time: NDArray[np.int64], name: int
+    near: NDArray[Any], far: NDArray[Any], time: NDArray[np.int64], track_id: int
 ) -> tuple[tuple[int, ...], NDArray[np.bool_]]:
     """Follow links from near to far, never back in `time`; return who is met, and the links."""
     used = np.zeros(len(near), np.bool_)
-    since = {name: np.iinfo(np.int64).min}
-    queue = [name]
+    since = {track_id: np.iinfo(np.int64).min}
+    queue = [track_id]
     for here in queue:  # grows while it is walked: nearest first
         for k in np.flatnonzero((near == here) & (time >= since[here])):
             used[k] = True

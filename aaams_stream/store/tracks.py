@@ -20,14 +20,17 @@ _WORK_DTYPE = np.dtype([(n, _SUMS.get(n, TRACK_DTYPE[n])) for n in TRACK_DTYPE.n
 EVENT_ROW_DTYPE = np.dtype([("frame", np.uint32), *EVENT_DTYPE.descr])
 
 
-def trace(root: zarr.Group, segments: int, events: int) -> NDArray[Any]:
+def build_tracks(
+    root: zarr.Group, segments: int, events: int, at_once: int = _AT_ONCE
+) -> NDArray[Any]:
     """Return the tracks (TRACK_DTYPE), in order of id, of the first rows of both tables.
 
-    Reads the segments in stretches: memory grows with the number of identities, not of frames.
+    Reads the segments in stretches of `at_once` rows: memory grows with the number of identities,
+    not of frames.
     """
     tracks = np.zeros(0, _WORK_DTYPE)
-    for start in range(0, segments, _AT_ONCE):
-        stop = min(start + _AT_ONCE, segments)
+    for start in range(0, segments, at_once):
+        stop = min(start + at_once, segments)
         tracks = _extended(tracks, read_rows(root, "segments", start, stop, SEEN_DTYPE))
     tracks["colour"] /= np.maximum(tracks["volume"], 1)[:, None]
     tracks = tracks[tracks["frames"] > 0].astype(TRACK_DTYPE)
@@ -71,5 +74,5 @@ def _note_ends(tracks: NDArray[Any], events: NDArray[Any]) -> None:
         if event["frame"] > tracks["last"][row]:
             tracks["end"][row] = event["kind"]
             tracks["heir"][row] = event["other"]
-    for frame in events["frame"][events["kind"] == EventKind.CUT]:
-        tracks["end"][(tracks["last"] < frame) & (tracks["end"] == 0)] = EventKind.CUT
+    for scene_change in events["frame"][events["kind"] == EventKind.CUT]:
+        tracks["end"][(tracks["last"] < scene_change) & (tracks["end"] == 0)] = EventKind.CUT

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from zarr.errors import ContainsArrayError, GroupNotFoundError
 
 from aaams_stream.core.pool import pool
@@ -24,68 +23,13 @@ from aaams_stream.model import (
     Lineage,
 )
 from aaams_stream.params import Params
-from aaams_stream.store.layout import CHUNK_FRAMES, KEY, ROWS, SCHEMA, Header, read_rows
+from aaams_stream.store.frames import Frames
+from aaams_stream.store.layout import KEY, SCHEMA, Header, array_in, read_rows
 from aaams_stream.store.lineage import lineage
-from aaams_stream.store.tracks import EVENT_ROW_DTYPE, trace
+from aaams_stream.store.tracks import EVENT_ROW_DTYPE, build_tracks
 
 NEIGHBOUR_DTYPE = np.dtype([("id", np.uint32), *ADJACENCY_DTYPE.descr[2:]])
 _KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
-
-
-class Frames:
-    """An array over time, read on demand: `frames[t]`, `frames[a:b]`, `frames[a:b, y, x]`.
-
-    Its length is what was committed. Reading frame by frame decodes each chunk once.
-    """
-
-    def __init__(self, array: Any, count: int) -> None:
-        self._array = array
-        self.shape: tuple[int, ...] = (count, *array.shape[1:])
-        self.dtype: np.dtype[Any] = array.dtype
-        self.ndim = len(self.shape)
-        self.chunks: tuple[int, ...] = array.chunks
-        self._block: tuple[int, NDArray[Any]] | None = None
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> NDArray[Any]:
-        first, *rest = key if isinstance(key, tuple) else (key,)
-        if first is Ellipsis:
-            raise IndexError("index time first, for example ids[t] or ids[:, 10:20]")
-        if isinstance(first, slice):
-            start, stop, step = first.indices(len(self))
-            if step < 0:
-                steps = range(start, stop, step)[::-1]
-                return self[(slice(steps.start, steps.stop, steps.step), *rest)][::-1]
-            return np.asarray(self._array[(slice(start, max(start, stop), step), *rest)])
-        if np.ndim(first) > 0:
-            chosen = np.asarray(first)
-            if chosen.dtype == bool:
-                if chosen.shape != self.shape[:1]:
-                    raise IndexError(
-                        f"a mask over time needs {len(self)} entries, got shape {chosen.shape}"
-                    )
-                chosen = np.flatnonzero(chosen)
-            if chosen.size == 0:
-                return self[(slice(0, 0), *rest)]
-            return np.stack([self[(t, *rest)] for t in chosen])
-        frame = self._frame(operator.index(first))
-        return frame[tuple(rest)] if rest else frame
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)
-
-    def _frame(self, t: int) -> NDArray[Any]:
-        if not -len(self) <= t < len(self):
-            raise IndexError(f"frame {t} is out of range; the volume holds {len(self)} frames")
-        t %= len(self)
-        block, within = divmod(t, CHUNK_FRAMES)
-        if self._block is None or self._block[0] != block:
-            start = block * CHUNK_FRAMES
-            stop = min(start + CHUNK_FRAMES, len(self))
-            self._block = (block, np.asarray(self._array[start:stop]))
-        return np.array(self._block[1][within])
 
 
 class Volume:
@@ -101,9 +45,12 @@ class Volume:
         self.header = Header.from_record(record)
         self.source: str = self.header.spec
         self.height, self.width = self.header.height, self.header.width
-        self.ids = Frames(root["labels/ids/0"], self.frame_count)
-        self.video = Frames(root["0"], self.frame_count) if self.header.with_video else None
+        self.ids = Frames(array_in(root, "labels/ids/0"), self.frame_count)
+        self.video: Frames | None = None
+        if self.header.with_video:
+            self.video = Frames(array_in(root, "0"), self.frame_count)
         self._root = root
+        self._block_rows: int = array_in(root, "segments/frame").chunks[0]  # as of every column
         self._blocks: dict[tuple[str, int], NDArray[Any]] = {}
         self._tracks: NDArray[Any] | None = None
         self._offsets: dict[str, NDArray[np.int64]] = {}
@@ -123,8 +70,7 @@ class Volume:
     @property
     def times(self) -> NDArray[np.float64]:
         """Presentation time of every frame in seconds."""
-        array: Any = self._root["time"]
-        return np.asarray(array[: self.frame_count])
+        return np.asarray(array_in(self._root, "time")[: self.frame_count])
 
     def segments(self, t: int) -> NDArray[Any]:
         """Return the segments of frame `t`: SEGMENT_DTYPE, in order of id."""
@@ -149,11 +95,11 @@ class Volume:
         """One row per identity: TRACK_DTYPE, in order of id; of what was committed so far."""
         if self._tracks is None:
             if self.complete:
-                column: Any = self._root["tracks/id"]
-                self._tracks = read_rows(self._root, "tracks", 0, column.shape[0], TRACK_DTYPE)
+                count = array_in(self._root, "tracks/id").shape[0]
+                self._tracks = read_rows(self._root, "tracks", 0, count, TRACK_DTYPE)
             else:
-                counts = (int(self.offsets(name)[-1]) for name in ("segments", "events"))
-                self._tracks = trace(self._root, *counts)
+                segments, events = (int(self.offsets(name)[-1]) for name in ("segments", "events"))
+                self._tracks = build_tracks(self._root, segments, events)
         return self._tracks.copy()
 
     def table(self, name: str) -> NDArray[Any]:
@@ -164,51 +110,52 @@ class Volume:
         rows = np.dtype([("frame", np.uint32), *dtypes[name].descr])
         return read_rows(self._root, name, 0, int(self.offsets(name)[-1]), rows)
 
-    def segment(self, name: int, t: int) -> Any:
-        """Return the row of segment `name` in frame `t`; a ValueError if it is not there."""
+    def segment(self, track_id: int, t: int) -> np.void:
+        """Return the row of segment `track_id` in frame `t`; a ValueError if it is not there."""
         rows = self.segments(t)
-        at = int(np.searchsorted(rows["id"], name))
-        if at == len(rows) or rows["id"][at] != name:
-            raise ValueError(f"id {name} is not in frame {t}; see tracks for when it lives")
-        return rows[at]
+        at = int(np.searchsorted(rows["id"], track_id))
+        if at == len(rows) or rows["id"][at] != track_id:
+            raise ValueError(f"id {track_id} is not in frame {t}; see tracks for when it lives")
+        row: np.void = rows[at]
+        return row
 
-    def mask(self, name: int, t: int) -> NDArray[np.bool_]:
-        """Return where segment `name` is in frame `t`, (h, w); nowhere if it is hidden."""
-        return np.asarray(self.ids[t] == name)
+    def mask(self, track_id: int, t: int) -> NDArray[np.bool_]:
+        """Return where segment `track_id` is in frame `t`, (h, w); nowhere if it is hidden."""
+        return np.asarray(self.ids[t] == track_id)
 
-    def crop(self, name: int, t: int) -> Crop:
-        """Cut segment `name` out of frame `t`; the picture comes along if it is stored."""
-        x0, y0, x1, y1 = map(int, self.segment(name, t)["bbox"])
-        mask = np.asarray(self.ids[t][y0:y1, x0:x1] == name)
+    def crop(self, track_id: int, t: int) -> Crop:
+        """Cut segment `track_id` out of frame `t`; the picture comes along if it is stored."""
+        x0, y0, x1, y1 = map(int, self.segment(track_id, t)["bbox"])
+        mask = np.asarray(self.ids[t][y0:y1, x0:x1] == track_id)
         rgb = None
         if self.video is not None:
             rgb = np.ascontiguousarray(self.video[t][:, y0:y1, x0:x1].transpose(1, 2, 0))
         return Crop(t % self.frame_count, (x0, y0, x1, y1), mask, rgb)
 
-    def tube(self, name: int) -> Iterator[Crop]:
-        """Yield track `name` frame by frame, without those in which it is hidden."""
-        track = self.tracks[self.tracks["id"] == name]
+    def tube(self, track_id: int) -> Iterator[Crop]:
+        """Yield track `track_id` frame by frame, without those in which it is hidden."""
+        track = self.tracks[self.tracks["id"] == track_id]
         if not len(track):
-            raise ValueError(f"the volume holds no id {name}")
+            raise ValueError(f"the volume holds no id {track_id}")
         for t in range(int(track["first"][0]), int(track["last"][0]) + 1):
-            if name in self.segments(t)["id"]:
-                yield self.crop(name, t)
+            if track_id in self.segments(t)["id"]:
+                yield self.crop(track_id, t)
 
-    def neighbours(self, name: int, t: int) -> NDArray[Any]:
-        """Return who touches segment `name` in frame `t`: rows with id, length and contrast."""
-        self.segment(name, t)
+    def neighbours(self, track_id: int, t: int) -> NDArray[Any]:
+        """Return who touches segment `track_id` in frame `t`: rows with id, length and contrast."""
+        self.segment(track_id, t)
         pairs = self.adjacency(t)
-        pairs = pairs[(pairs["first"] == name) | (pairs["second"] == name)]
+        pairs = pairs[(pairs["first"] == track_id) | (pairs["second"] == track_id)]
         rows = np.empty(len(pairs), NEIGHBOUR_DTYPE)
-        rows["id"] = np.where(pairs["first"] == name, pairs["second"], pairs["first"])
+        rows["id"] = np.where(pairs["first"] == track_id, pairs["second"], pairs["first"])
         rows["length"], rows["contrast"] = pairs["length"], pairs["contrast"]
         return rows
 
-    def lineage(self, name: int) -> Lineage:
+    def lineage(self, track_id: int) -> Lineage:
         """Return the history of an identity through splits and merges."""
-        return lineage(self.events, name)
+        return lineage(self.events, track_id)
 
-    def pool(self, features: Any, t: int) -> NDArray[np.float32]:
+    def pool(self, features: ArrayLike, t: int) -> NDArray[np.float32]:
         """Return the mean of an array (h, w) or (h, w, c) over each segment of frame `t`.
 
         Row i belongs to row i of `segments(t)`.
@@ -218,7 +165,7 @@ class Volume:
     def offsets(self, table: str) -> NDArray[np.int64]:
         """Return where each frame's rows of a table begin, (t + 1)."""
         if table not in self._offsets:
-            array: Any = self._root[f"{table}/offsets"]
+            array = array_in(self._root, f"{table}/offsets")
             stored = np.asarray(array[: self.frame_count + 1]).astype(np.int64)
             self._offsets[table] = stored if self.frame_count else np.zeros(1, dtype=np.int64)
         return self._offsets[table]
@@ -227,10 +174,10 @@ class Volume:
         if not -self.frame_count <= t < self.frame_count:
             raise IndexError(f"frame {t} is out of range; the volume holds {self.frame_count}")
         start, stop = self.offsets(table)[[t % self.frame_count, t % self.frame_count + 1]]
-        parts = []
-        for block in range(start // ROWS, max(start, stop - 1) // ROWS + 1):
+        size, parts = self._block_rows, []
+        for block in range(start // size, max(start, stop - 1) // size + 1):
             rows = self._block(table, block, dtype)
-            parts.append(rows[max(0, start - block * ROWS) : max(0, stop - block * ROWS)])
+            parts.append(rows[max(0, start - block * size) : max(0, stop - block * size)])
         return np.concatenate(parts)
 
     def _block(self, table: str, block: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -238,8 +185,9 @@ class Volume:
         if key not in self._blocks:
             while len(self._blocks) >= _KEPT_BLOCKS * 3:
                 del self._blocks[next(iter(self._blocks))]
-            stop = min((block + 1) * ROWS, int(self.offsets(table)[-1]))
-            self._blocks[key] = read_rows(self._root, table, block * ROWS, stop, dtype)
+            start = block * self._block_rows
+            stop = min(start + self._block_rows, int(self.offsets(table)[-1]))
+            self._blocks[key] = read_rows(self._root, table, start, stop, dtype)
         return self._blocks[key]
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,44 +28,12 @@ from aaams_stream.core import features
 from aaams_stream.core.pool import rows_of
 from aaams_stream.errors import ConfigError
 from aaams_stream.kernels import tracker as kernels
-from aaams_stream.model import FrameSegmentation
+from aaams_stream.supervoxels.tuning import TrackerTuning
 
-# Weights of the witnesses.
-_IDENTITY = 1.0
-_PLACE = 1.0
-_COLOUR = 1.6
-_MOTION = 1.25
-_CONTACT = 2.0
-_DOUBT = -0.3  # log odds before any witness has spoken
+if TYPE_CHECKING:
+    from aaams_stream.model import FrameSegmentation
 
-_SURE = 0.02  # beliefs are kept this far from 0 and 1
-_EDGE = 10.0  # L*a*b* units: contacts with more contrast than this hardly count
-_ROUNDS = 10  # of asking the neighbours
-_FADE = 0.1  # of the object's size: how blurred a carried mask is
-_OUTSIDE = 0.2  # belief in what was out of the picture
-_INERTIA = 0.65  # of what an identity was believed to be
-_MEMORY = 4096  # identities
-_PIXEL_PLACE, _PIXEL_COLOUR = 1.2, 0.3  # weights of a pixel's own place and colour
-_PIXEL_SURE = 0.05
-_PIXEL_MOST = 3.0  # log odds by which a pixel may differ from its segment
-
-_COLOUR_MOST = 3.0  # log odds of a colour
-_COLOUR_BLUR = 0.6  # bins
-_COLOUR_RATE = 0.05  # at which colours of late follow
-_FIRST_OBJECT, _FIRST_AROUND = 0.6, 0.3  # share of the first frame's colours
-_AROUND = 0.6  # of the object's size: how far its surroundings reach
-_FAR = 0.1  # weight of colours beyond them
-_RARE = 1e-5  # share below which a colour says nothing of the object ...
-_RARE_AROUND = 5e-5  # ... or of its surroundings: what is new more likely came from there
-
-_MOTION_SPREAD = 0.003  # of the diagonal: how unlike motions within one thing are
-_MOTION_MOST = 2.25
-_CELL = 0.004  # of the diagonal: pixels in which the object is matched as a whole
-_MATCH_MOST = 12.0  # L*a*b* units, over three channels
-_MATCH_REACH = 20  # cells
-_MATCH_LEAST = 6  # cells an object must have to be matched
-_GROWTH = 0.1  # from frame to frame, before the threshold gives way
-_GIVE_WAY = 1.0  # log odds
+_DEFAULT = TrackerTuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +60,20 @@ class Followed:
     late: Colours
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A frame as the witnesses look at it."""
+
+    labels: NDArray[np.int32]  # (h, w) row of each pixel's segment
+    area: NDArray[np.float64]  # (k,)
+    bins: NDArray[np.int32]  # (h, w) of colour
+    small: NDArray[np.float32]  # (3, h', w') the picture in cells
+
+
 def follow(
-    frames: Iterable[FrameSegmentation], mask: NDArray[np.bool_]
+    frames: Iterable[FrameSegmentation],
+    mask: NDArray[np.bool_],
+    tuning: TrackerTuning = _DEFAULT,
 ) -> Iterator[NDArray[np.bool_]]:
     """Yield the mask (h, w) of an object in each frame, given the one in the first.
 
@@ -101,7 +81,10 @@ def follow(
     """
     known: Followed | None = None
     for frame in frames:
-        known = begin_following(frame, mask) if known is None else keep_following(known, frame)
+        if known is None:
+            known = begin_following(frame, mask, tuning)
+        else:
+            known = keep_following(known, frame, tuning)
         yield known.mask
 
 
@@ -116,7 +99,9 @@ def mask_at(frame: FrameSegmentation, clicks: Iterable[tuple[int, int]]) -> NDAr
     return mask
 
 
-def begin_following(frame: FrameSegmentation, mask: NDArray[np.bool_]) -> Followed:
+def begin_following(
+    frame: FrameSegmentation, mask: NDArray[np.bool_], tuning: TrackerTuning = _DEFAULT
+) -> Followed:
     """Take an object's mask (h, w) in a frame as the truth."""
     if mask.shape != frame.ids.shape:
         given = "x".join(map(str, mask.shape[::-1]))
@@ -124,19 +109,17 @@ def begin_following(frame: FrameSegmentation, mask: NDArray[np.bool_]) -> Follow
         raise ConfigError(f"the mask is {given}, expected {wanted} as the frames are")
     if not mask.any():
         raise ConfigError("the mask is empty; mark the object with values above 0")
-    labels = _labels(frame)
-    planes = _planes(frame)
+    view = _look(frame, tuning)
     belief = np.asarray(mask, np.float32)
-    area = frame.segments["area"].astype(np.float64)
-    share = np.bincount(labels.reshape(-1), belief.reshape(-1), len(area)) / area
+    inside = np.bincount(view.labels.reshape(-1), belief.reshape(-1), len(view.area))
     size = float(np.sqrt(np.count_nonzero(mask)))
-    colours = _colours(belief, _bins(planes, mask.shape), size)
+    colours = _colours(belief, view.bins, size, tuning)
     return Followed(
         mask=np.asarray(mask, np.bool_),
         belief=belief,
         ids=frame.segments["id"].copy(),
-        share=share,
-        small=_small(planes, mask.shape),
+        share=inside / view.area,
+        small=view.small,
         shift=np.zeros(2),
         size=size,
         first_size=size,
@@ -145,58 +128,51 @@ def begin_following(frame: FrameSegmentation, mask: NDArray[np.bool_]) -> Follow
     )
 
 
-def keep_following(known: Followed, frame: FrameSegmentation) -> Followed:
+def keep_following(
+    known: Followed, frame: FrameSegmentation, tuning: TrackerTuning = _DEFAULT
+) -> Followed:
     """Find the object in the next frame."""
     rows = frame.segments
-    area = rows["area"].astype(np.float64)
-    count = len(rows)
-    labels, planes = _labels(frame), _planes(frame)
-    bins = _bins(planes, labels.shape)
-    small = _small(planes, labels.shape)
-    shift, found = _shift(known, small, labels.shape)
-
-    prior = np.empty_like(known.belief)
-    kernels.carry_belief(known.belief, labels, rows["motion"].copy(), found, _OUTSIDE, prior)
-    spare = np.empty_like(prior)
-    for _ in range(2):
-        kernels.blur(prior, max(1, int(_FADE * known.size)), spare)
-    odds = _colour_odds(known)
-    colour, place = np.empty(count), np.empty(count)
-    kernels.sum_evidence(labels, bins, odds, prior, colour, place)
-    colour /= area
-    place /= area
+    view = _look(frame, tuning)
+    shift, found = _match(known, view.small, tuning)
+    warped = _warped(known, view.labels, rows["motion"].copy(), found, tuning)
+    odds = _colour_odds(known, tuning)
+    colour, place = np.empty(len(rows)), np.empty(len(rows))
+    kernels.sum_evidence(view.labels, view.bins, odds, warped, colour, place)
+    colour /= view.area
+    place /= view.area
 
     old, before = _recalled(known, rows["id"])
-    opinion = _DOUBT + _IDENTITY * _logit(before) + _PLACE * _logit(place) + _COLOUR * colour
-    opinion += _MOTION * _motion_odds(known, rows, np.where(old, before, place), place)
-    opinion = _balanced(opinion, area, known.size**2)
-    verdict = _logit(_agreed(opinion, frame), 0.01)
+    opinion = tuning.bias + tuning.identity * _logit(before, tuning.belief_margin)
+    opinion = opinion + tuning.place * _logit(place, tuning.belief_margin) + tuning.colour * colour
+    moving = _motion_odds(known, rows, np.where(old, before, place), place, tuning)
+    opinion += tuning.motion * moving
+    opinion = _balanced(opinion, view.area, known.size**2, tuning)
+    verdict = _logit(_agreed(opinion, frame, tuning), tuning.verdict_margin)
 
-    mean = np.stack([_logit(place, _PIXEL_SURE), colour], axis=1)
-    trust = np.array([_PIXEL_PLACE, _PIXEL_COLOUR])
-    belief = np.empty_like(prior)
-    share = np.empty(count)
+    margin = tuning.pixel_margin
+    mean = np.stack([_logit(place, margin), colour], axis=1)
+    trust = np.array([tuning.pixel_place, tuning.pixel_colour])
+    belief, share = np.empty_like(warped), np.empty(len(rows))
     kernels.decide_pixels(
-        labels, bins, odds, prior, verdict, mean, trust, _PIXEL_SURE, _PIXEL_MOST, belief, share
-    )
-    share /= area
+        view.labels, view.bins, odds, warped, verdict, mean, trust, margin, tuning.pixel_limit,
+        belief, share,
+    )  # fmt: skip
+    share /= view.area
+    inertia = tuning.identity_inertia
+    share = np.where(old, inertia * before + (1 - inertia) * share, share)
+    ids, share = _remembered(known, rows["id"], share, tuning.identity_memory)
     mask = belief > 0.5
-    size = max(float(np.sqrt(np.count_nonzero(mask))), 0.3 * known.first_size)
+    size = max(float(np.sqrt(np.count_nonzero(mask))), tuning.least_size * known.first_size)
     late = known.late
     if mask.any():
-        seen = _colours(belief, bins, size)
-        late = Colours(
-            late.object + _COLOUR_RATE * (seen.object - late.object),
-            late.around + _COLOUR_RATE * (seen.around - late.around),
-        )
-    share = np.where(old, _INERTIA * before + (1 - _INERTIA) * share, share)
-    ids, share = _remembered(known, rows["id"], share)
+        late = _followed(late, _colours(belief, view.bins, size, tuning), tuning.colour_rate)
     return Followed(
         mask=mask,
         belief=belief,
         ids=ids,
         share=share,
-        small=small,
+        small=view.small,
         shift=shift,
         size=size,
         first_size=known.first_size,
@@ -206,77 +182,88 @@ def keep_following(known: Followed, frame: FrameSegmentation) -> Followed:
 
 
 def _recalled(
-    known: Followed, names: NDArray[np.uint32]
+    known: Followed, ids: NDArray[np.uint32]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return which of the ids are known, and how much of the object they were; 0.5 if not."""
-    at = np.searchsorted(known.ids, names)
+    at = np.searchsorted(known.ids, ids)
     at[at == len(known.ids)] = 0
-    found = known.ids[at] == names
+    found = known.ids[at] == ids
     return found, np.where(found, known.share[at], 0.5)
 
 
 def _remembered(
-    known: Followed, ids: NDArray[np.uint32], share: NDArray[np.float64]
+    known: Followed, ids: NDArray[np.uint32], share: NDArray[np.float64], most: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
     """Add the ids of the frame to those that may come back; the oldest are forgotten."""
     hidden = ~np.isin(known.ids, ids)
-    names = np.concatenate([known.ids[hidden], ids])
-    shares = np.concatenate([known.share[hidden], share])
-    order = np.argsort(names)[-_MEMORY:]
-    return names[order], shares[order]
+    ids = np.concatenate([known.ids[hidden], ids])
+    share = np.concatenate([known.share[hidden], share])
+    order = np.argsort(ids)[-most:]
+    return ids[order], share[order]
 
 
-def _logit(p: NDArray[np.float64], least: float = _SURE) -> NDArray[np.float64]:
-    p = np.clip(p, least, 1 - least)
+def _logit(p: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+    p = np.clip(p, margin, 1 - margin)
     return np.asarray(np.log(p / (1 - p)))
 
 
-def _labels(frame: FrameSegmentation) -> NDArray[np.int32]:
-    return rows_of(frame.ids, frame.segments["id"])
-
-
-def _planes(frame: FrameSegmentation) -> NDArray[np.float32]:
+def _look(frame: FrameSegmentation, tuning: TrackerTuning) -> _View:
     if frame.rgb is None:
         raise ValueError("the frame must bring its picture; take it from stream or replay")
-    return features.lab_planes(frame.rgb)
-
-
-def _bins(planes: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.int32]:
-    bins = np.empty(shape, np.int32)
+    planes = features.lab_planes(frame.rgb)
+    h, w = frame.ids.shape
+    bins = np.empty((h, w), np.int32)
     kernels.colour_bins(planes, bins)
-    return bins
-
-
-def _cell(shape: tuple[int, ...]) -> int:
-    return max(1, round(_CELL * float(np.hypot(shape[0], shape[1]))))
-
-
-def _small(planes: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
-    cell = _cell(shape)
-    small = np.empty((len(planes), shape[0] // cell, shape[1] // cell), np.float32)
+    cell = _cell((h, w), tuning)
+    small = np.empty((len(planes), h // cell, w // cell), np.float32)
     kernels.shrink(planes, cell, small)
-    return small
+    return _View(
+        labels=rows_of(frame.ids, frame.segments["id"]),
+        area=frame.segments["area"].astype(np.float64),
+        bins=bins,
+        small=small,
+    )
 
 
-def _shift(
-    known: Followed, small: NDArray[np.float32], shape: tuple[int, ...]
+def _cell(shape: tuple[int, ...], tuning: TrackerTuning) -> int:
+    return max(1, round(tuning.match_cell * float(np.hypot(shape[0], shape[1]))))
+
+
+def _match(
+    known: Followed, small: NDArray[np.float32], tuning: TrackerTuning
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Match the object as a whole; return how it moves of late, and now."""
-    cell = _cell(shape)
+    cell = _cell(known.belief.shape, tuning)
     weight = np.empty((1, *small.shape[1:]), np.float32)
     kernels.shrink(known.belief[None], cell, weight)
     weight = np.where(weight > 0.5, weight, np.float32(0))[0]
     inside = weight > 0
-    if np.count_nonzero(inside) < _MATCH_LEAST:
+    if np.count_nonzero(inside) < tuning.match_cells:
         return known.shift, known.shift
-    reach = int(np.clip(known.size / cell, 4, _MATCH_REACH))
-    pull = 0.003 * float(weight.sum()) * _MATCH_MOST / reach
+    reach = int(np.clip(known.size / cell, 4, tuning.match_reach))
+    pull = tuning.match_pull * float(weight.sum()) * tuning.match_limit / reach
     guess = np.rint(known.shift / cell).astype(np.int64)
     found = kernels.find_shift(
-        known.small, weight, small, _box(inside), guess, reach, _MATCH_MOST, pull
+        known.small, weight, small, _box(inside), guess, reach, tuning.match_limit, pull
     )
     now = cell * np.array(found, np.float64)
     return 0.5 * (known.shift + now), now
+
+
+def _warped(
+    known: Followed,
+    labels: NDArray[np.int32],
+    motion: NDArray[np.float32],
+    shift: NDArray[np.float64],
+    tuning: TrackerTuning,
+) -> NDArray[np.float32]:
+    """Return the belief (h, w) where motion takes it, blurred: motion is never exact."""
+    warped = np.empty_like(known.belief)
+    kernels.warp_belief(known.belief, labels, motion, shift, tuning.outside_belief, warped)
+    spare = np.empty_like(warped)
+    for _ in range(2):
+        kernels.blur(warped, max(1, int(tuning.warp_blur * known.size)), spare)
+    return warped
 
 
 def _box(mask: NDArray[np.bool_], margin: int = 0) -> NDArray[np.int64]:
@@ -285,35 +272,50 @@ def _box(mask: NDArray[np.bool_], margin: int = 0) -> NDArray[np.int64]:
     return np.array([x[0] - margin, y[0] - margin, x[-1] + 1 + margin, y[-1] + 1 + margin])
 
 
-def _colours(belief: NDArray[np.float32], bins: NDArray[np.int32], size: float) -> Colours:
+def _colours(
+    belief: NDArray[np.float32], bins: NDArray[np.int32], size: float, tuning: TrackerTuning
+) -> Colours:
     """Return the colours of the object and of what is around it."""
     inside, outside = np.zeros((2, kernels.BINS_L * kernels.BINS_AB**2))
-    box = _box(belief > 0.5, int(_AROUND * size))
-    kernels.count_colours(belief, bins, box, _FAR, inside, outside)
-    return Colours(_smoothed(inside), _smoothed(outside))
+    box = _box(belief > 0.5, int(tuning.around_reach * size))
+    kernels.count_colours(belief, bins, box, tuning.far_weight, inside, outside)
+    return Colours(*(_smoothed(part, tuning.colour_blur) for part in (inside, outside)))
 
 
-def _smoothed(histogram: NDArray[np.float64]) -> NDArray[np.float64]:
+def _followed(late: Colours, seen: Colours, rate: float) -> Colours:
+    """Return colours of late, moved towards those that are seen now."""
+    return Colours(
+        late.object + rate * (seen.object - late.object),
+        late.around + rate * (seen.around - late.around),
+    )
+
+
+def _smoothed(histogram: NDArray[np.float64], bins: float) -> NDArray[np.float64]:
     """Return a histogram blurred, so that near colours count too, and with a sum of 1."""
     values = histogram.reshape(kernels.BINS_L, kernels.BINS_AB, kernels.BINS_AB)
     for axis in range(3):
         steps = np.arange(values.shape[axis])
-        mix = np.exp(-0.5 * ((steps[:, None] - steps) / _COLOUR_BLUR) ** 2)
+        mix = np.exp(-0.5 * ((steps[:, None] - steps) / bins) ** 2)
         values = np.moveaxis(np.tensordot(mix / mix.sum(axis=0), values, (1, axis)), 0, axis)
     return np.asarray(values.reshape(-1) / max(values.sum(), 1e-12))
 
 
-def _colour_odds(known: Followed) -> NDArray[np.float64]:
+def _colour_odds(known: Followed, tuning: TrackerTuning) -> NDArray[np.float64]:
     """Return the log odds (n,) of each colour bin."""
     first, late = known.first, known.late
-    inside = _FIRST_OBJECT * first.object + (1 - _FIRST_OBJECT) * late.object
-    around = _FIRST_AROUND * first.around + (1 - _FIRST_AROUND) * late.around
-    odds = np.log((inside + _RARE) / (around + _RARE_AROUND))
-    return np.asarray(np.clip(odds, -_COLOUR_MOST, _COLOUR_MOST))
+    kept, kept_around = tuning.first_object, tuning.first_around
+    inside = kept * first.object + (1 - kept) * late.object
+    around = kept_around * first.around + (1 - kept_around) * late.around
+    odds = np.log((inside + tuning.rare_object) / (around + tuning.rare_around))
+    return np.asarray(np.clip(odds, -tuning.colour_limit, tuning.colour_limit))
 
 
 def _motion_odds(
-    known: Followed, rows: NDArray[Any], belief: NDArray[np.float64], place: NDArray[np.float64]
+    known: Followed,
+    rows: NDArray[np.void],
+    belief: NDArray[np.float64],
+    place: NDArray[np.float64],
+    tuning: TrackerTuning,
 ) -> NDArray[np.float64]:
     """Return the log odds (k,) by motion: with the object, or with what is around it."""
     motion = rows["motion"].astype(np.float64)
@@ -326,12 +328,13 @@ def _motion_odds(
     around = area * (1 - belief) * np.exp(-0.5 * away.sum(axis=1))
     if not (inside.sum() > 0 and around.sum() > 0):
         return np.zeros(len(rows))
-    spread = (_MOTION_SPREAD * float(np.hypot(h, w))) ** 2
+    spread = (tuning.motion_spread * float(np.hypot(h, w))) ** 2
     gaps = [
         np.minimum(((motion - _median(motion, weight)) ** 2).sum(axis=1), 9 * spread)
         for weight in (around, inside)
     ]
-    return np.asarray(np.clip((gaps[0] - gaps[1]) / (2 * spread), -_MOTION_MOST, _MOTION_MOST))
+    odds = (gaps[0] - gaps[1]) / (2 * spread)
+    return np.asarray(np.clip(odds, -tuning.motion_limit, tuning.motion_limit))
 
 
 def _median(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -345,28 +348,34 @@ def _median(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray
 
 
 def _balanced(
-    opinion: NDArray[np.float64], area: NDArray[np.float64], before: float
+    opinion: NDArray[np.float64],
+    area: NDArray[np.float64],
+    before: float,
+    tuning: TrackerTuning,
 ) -> NDArray[np.float64]:
     """Move the threshold so that the area changes less, if little is enough for that."""
     now = float(area[opinion > 0].sum())
-    wanted = float(np.clip(now, before * (1 - _GROWTH), before * (1 + _GROWTH)))
+    wanted = float(np.clip(now, before * (1 - tuning.growth), before * (1 + tuning.growth)))
     if wanted == now:
         return opinion
     order = np.argsort(-opinion, kind="stable")
     last = min(int(np.searchsorted(np.cumsum(area[order]), wanted)), len(order) - 1)
-    return opinion - float(np.clip(opinion[order[last]], -_GIVE_WAY, _GIVE_WAY))
+    most = tuning.growth_yield
+    return opinion - float(np.clip(opinion[order[last]], -most, most))
 
 
-def _agreed(opinion: NDArray[np.float64], frame: FrameSegmentation) -> NDArray[np.float64]:
+def _agreed(
+    opinion: NDArray[np.float64], frame: FrameSegmentation, tuning: TrackerTuning
+) -> NDArray[np.float64]:
     """Let neighbours talk, the more the longer and fainter the edge between them is."""
     rows, pairs = frame.segments, frame.adjacency
     first = np.searchsorted(rows["id"], pairs["first"])
     second = np.searchsorted(rows["id"], pairs["second"])
-    weight = pairs["length"] * np.exp(-pairs["contrast"] / _EDGE)
+    weight = pairs["length"] * np.exp(-pairs["contrast"] / tuning.edge_contrast)
     belief = 1 / (1 + np.exp(-opinion))
-    for _ in range(_ROUNDS):
+    for _ in range(tuning.contact_rounds):
         lean = 2 * belief - 1
         said = np.bincount(first, weight * lean[second], len(rows))
         said += np.bincount(second, weight * lean[first], len(rows))
-        belief = 1 / (1 + np.exp(-opinion - _CONTACT * said / rows["perimeter"]))
+        belief = 1 / (1 + np.exp(-opinion - tuning.contact * said / rows["perimeter"]))
     return np.asarray(belief)

@@ -12,7 +12,7 @@ from support.clips import moving_frames, write_clip
 
 from aaams_stream.cli import main
 from aaams_stream.metrics import score_video
-from aaams_stream.run.pipeline import segment_video
+from aaams_stream.run.segment_video import segment_video
 from aaams_stream.store import open_volume
 
 FRAMES = 12

@@ -12,7 +12,7 @@ from support import standin
 from support.clips import moving_frames, write_clip
 
 from aaams_stream.cli import main, video
-from aaams_stream.run.pipeline import Progress
+from aaams_stream.cli.meter import Meter
 from aaams_stream.store import open_volume
 
 
@@ -75,14 +75,14 @@ def test_options_reach_the_volume(run, clip, tmp_path):
 
 
 def test_ctrl_c_exits_with_130_and_can_be_resumed(run, clip, tmp_path, monkeypatch):
-    original = video.Meter.frame
+    original = Meter.frame
 
     def press(meter, progress):
         original(meter, progress)
         if progress.frames == 3:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(video.Meter, "frame", press)
+    monkeypatch.setattr(Meter, "frame", press)
     code, out, err = run("segment", clip, "-o", tmp_path / "a.zarr", "--json")
     assert code == 130
     assert "interrupted" in err
@@ -181,52 +181,13 @@ def test_render_makes_a_film(run, clip, tmp_path):
     assert told["frames"] == 20
 
 
-def progress(frames, **changes):
-    settled = {"total": 100, "fps": 12.5, "segments": 210, "warm": 0.934, "seconds_left": 75}
-    return Progress(frames=frames, **{**settled, **changes})
-
-
-def test_a_terminal_gets_a_bar(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    meter = video.Meter(quiet=False)
-    meter.frame(progress(50))
-    meter.frame(progress(51))  # too soon to draw again
-    meter.frame(progress(100, total=100, stopping=True))
-    meter.close()
-    shown = capsys.readouterr().err
-    assert "50/100 12.5 fps, 210 segments, 93% warm, 1:15 left" in shown
-    assert "51/100" not in shown
-    assert "finishing the chunk" in shown
-    assert shown.endswith("\n")
-
-
 def test_no_time_left_is_told_before_there_is_a_pace(run, clip, tmp_path, monkeypatch):
     """The first two frames compile, and say nothing about those to come."""
     told = []
-    monkeypatch.setattr(video.Meter, "frame", lambda meter, progress: told.append(progress))
+    monkeypatch.setattr(Meter, "frame", lambda meter, progress: told.append(progress))
     run("segment", clip, "-o", tmp_path / "a.zarr", "--quiet")
     assert [(at.fps, at.seconds_left) for at in told[:2]] == [(None, None)] * 2
     assert all(at.fps > 0 and at.seconds_left >= 0 for at in told[2:])
-
-
-def test_a_bar_without_a_pace_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    meter = video.Meter(quiet=False)
-    meter.frame(progress(1, fps=None, seconds_left=None))
-    meter.close()
-    assert "1/100 getting ready, 210 segments, 93% warm" in capsys.readouterr().err
-
-
-def test_elsewhere_there_is_a_line_every_ten_seconds(monkeypatch, capsys):
-    now = 0.0
-    monkeypatch.setattr(video.time, "monotonic", lambda: now)
-    meter = video.Meter(quiet=False)
-    for second in range(31):
-        now = float(second)
-        meter.frame(progress(second, total=None, seconds_left=None))
-    meter.close()
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(",")[0] for line in lines] == ["frame 10", "frame 20", "frame 30"]
 
 
 def test_the_real_segmenter_makes_a_volume_of_the_demo(run, tmp_path, monkeypatch):

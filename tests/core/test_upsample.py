@@ -17,7 +17,7 @@ from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.upsample import enlarged, working_params, working_shape
 from aaams_stream.kernels import upsample
 from aaams_stream.model import ADJACENCY_DTYPE, SEGMENT_DTYPE
-from aaams_stream.run.pipeline import segment_video
+from aaams_stream.run.segment_video import segment_video
 from aaams_stream.source.demo import demo_frame
 from aaams_stream.store import open_volume
 

@@ -1,74 +1,29 @@
-"""The live loop: newest wins, times are kept, pauses hold, recordings are whole."""
+"""The live loop: newest wins, times are kept, pauses hold."""
 
 from __future__ import annotations
 
-import gc
-import itertools
-import time
-import weakref
-from fractions import Fraction
+import threading
 
 import numpy as np
 import pytest
-from support.cameras import fake_camera
+from support.cameras import GatedSource, Slides, fake_camera
 from support.clips import moving_frames, write_clip
+from support.clocks import PATIENCE, HandClock
+from support.live import (
+    PARAMS,
+    catch_up,
+    newest,
+    play,
+    wait_for_phase,
+    watch,
+    while_segmenting,
+)
 
-from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.errors import SourceError
-from aaams_stream.live import LADDER, LiveLoop, Memory, Recorder
-from aaams_stream.model import EventKind, Frame
-from aaams_stream.params import Params
-from aaams_stream.run.threads import Newest
+from aaams_stream.live import LADDER, LiveLoop
 from aaams_stream.source import open_source
-from aaams_stream.store import Header, open_volume
 
 pytestmark = pytest.mark.usefixtures("compiled")
-PARAMS = Params().updated({"stream": {"segments": 12}})
-PATIENCE = 60.0  # seconds
-
-
-class Torrent:
-    """A live source that sends frames faster than any machine segments them."""
-
-    description, spec, live, ended = "torrent", "torrent", True, "complete"
-    rate, time_base = Fraction(200), Fraction(1, 200)
-
-    def __init__(self, frames, failure=None):
-        self.height, self.width = frames[0].shape[:2]
-        self._frames, self._failure = frames, failure
-
-    def __iter__(self):
-        for index in itertools.count():
-            if self._failure is not None and index == len(self._frames):
-                raise self._failure
-            time.sleep(0.005)
-            rgb = self._frames[index % len(self._frames)]
-            yield Frame(index, index / self.rate, rgb)
-
-    def stop(self):
-        pass
-
-    def close(self):
-        pass
-
-
-def watch(loop, count, after=0):
-    """Return the next `count` frames that a viewer who never waits gets to see."""
-    version, shown = 0, []
-    deadline = time.monotonic() + PATIENCE
-    while len(shown) < count and time.monotonic() < deadline:
-        version, newest = loop.wait(version, 0.5)
-        if newest is not None and newest.number > (shown[-1].number if shown else after):
-            shown.append(newest)
-    assert len(shown) == count, loop.status
-    return shown
-
-
-def wait_for(loop, phase):
-    deadline = time.monotonic() + PATIENCE
-    while loop.status.phase != phase and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert loop.status.phase == phase, loop.status
 
 
 @pytest.fixture
@@ -76,58 +31,103 @@ def clip(tmp_path):
     return write_clip(tmp_path / "clip.mkv", moving_frames(12), rate=20)
 
 
-def test_late_frames_are_dropped_and_counted_and_latency_does_not_build_up():
-    with LiveLoop(Torrent(moving_frames(20, 120, 160)), PARAMS, fps=0) as loop:
-        shown = watch(loop, 40)
+def test_loop_drops_and_counts_late_frames_and_latency_does_not_build_up(monkeypatch):
+    """While one frame is segmented, for a second, three others come."""
+    busy, done = threading.Semaphore(0), threading.Semaphore(0)
+
+    def take_long():
+        busy.release()
+        assert done.acquire(timeout=PATIENCE)
+
+    while_segmenting(monkeypatch, take_long)
+    camera, clock = GatedSource(Slides(moving_frames(20, 120, 160))), HandClock()
+    shown = []
+    with LiveLoop(camera, PARAMS, fps=0, clock=clock) as loop:
+        wait_for_phase(loop, "running")
+        camera.send()
+        for turn in range(20):
+            assert busy.acquire(timeout=PATIENCE)
+            for _ in range(3):
+                clock.advance(0.25)
+                camera.send()
+            clock.advance(0.25)
+            done.release()
+            shown += watch(loop, 1, after=turn)
         status = loop.status
-    indices = [frame.frame.index for frame in shown]
-    assert indices == sorted(indices)
-    assert status.dropped > 0
-    took = np.array([frame.finished - frame.captured for frame in shown])
-    gaps = np.diff([frame.finished for frame in shown])
-    # a frame waits at most for the one before it, the last as little as the first
-    assert np.median(took[-10:]) < 2.5 * np.median(gaps) + 0.02
+        done.release()
+    assert [frame.frame.index for frame in shown] == list(range(0, 60, 3))
+    assert status.dropped == 2 * 20
+    # a frame waits for the one before it, the last as long as the first that had to wait
+    assert [frame.finished - frame.captured for frame in shown] == [1.0] + 19 * [1.25]
+    assert status.latency == 1.25
     assert status.phase == "running"
 
 
-def test_a_camera_is_segmented_as_it_comes():
-    with LiveLoop(fake_camera(), PARAMS) as loop:
+def test_loop_segments_a_camera_as_it_comes():
+    camera = GatedSource(fake_camera(), released=True)
+    with LiveLoop(camera, PARAMS) as loop:
         shown = watch(loop, 30)
+        last = catch_up(loop, camera)
         status = loop.status
-    assert shown[-1].segmentation.ids.shape == (120, 160)
-    assert shown[-1].frame.rgb.shape == (120, 160, 3)
+    assert last.segmentation.ids.shape == (120, 160)
+    assert last.frame.rgb.shape == (120, 160, 3)
     times = [frame.segmentation.time for frame in shown]
     assert times == sorted(times)
-    assert 1 < status.fps < 35
-    assert status.segments == len(shown[-1].segmentation.segments)
+    assert status.segments == len(last.segmentation.segments)
     assert 0 < status.warm <= 1
 
 
-def test_a_file_is_played_at_its_presentation_times(clip):
-    with LiveLoop(open_source(clip), PARAMS, fps=0) as loop:
-        first, *_, last = watch(loop, 2) + watch(loop, 8, after=2)
-        played = last.captured - first.captured
-        wait_for(loop, "ended")
-        assert loop.status.message == "complete"
-    wanted = float(last.frame.time - first.frame.time)
-    assert wanted - 0.1 < played < wanted + 1.0
+def test_loop_tells_its_frame_rate():
+    camera, clock = GatedSource(Slides(moving_frames(20))), HandClock()
+    with LiveLoop(camera, PARAMS, clock=clock) as loop:
+        wait_for_phase(loop, "running")
+        assert loop.status.fps == 0
+        for sent in range(100):
+            camera.send()
+            watch(loop, 1, after=sent)
+            clock.advance(1 / 16 if sent < 50 else 1 / 4)
+            if sent == 49:
+                assert loop.status.fps == 16
+        assert loop.status.fps == 4
 
 
-def test_frames_of_a_file_come_to_their_end(clip):
+def test_loop_plays_a_file_at_its_presentation_times(clip):
+    source, clock = GatedSource(open_source(clip)), HandClock()
+    with LiveLoop(source, PARAMS, fps=0, clock=clock) as loop:
+        source.send()
+        shown = watch(loop, 1)
+        source.release()
+        for number in range(1, 12):
+            clock.advance_to_next()
+            shown += watch(loop, 1, after=number)
+        assert wait_for_phase(loop, "ended").message == "complete"
+        assert loop.status.dropped == 0
+    assert [frame.frame.index for frame in shown] == list(range(12))
+    times = [float(frame.frame.time) for frame in shown]
+    assert [frame.captured for frame in shown] == pytest.approx(times)
+
+
+def test_loop_yields_the_frames_of_a_file_to_their_end(clip):
     with LiveLoop(open_source(clip), PARAMS, fps=0) as loop:
         numbers = [shown.number for shown in loop.frames()]
-        assert loop.wait(0, 0)[1].frame.index == 11
+        assert newest(loop).frame.index == 11
     assert numbers == sorted(set(numbers))
     assert numbers[-1] + loop.status.dropped == 12
 
 
-def test_what_ends_a_loop_is_raised_where_its_frames_are_read():
-    broken = Torrent(moving_frames(3, 60, 80), SourceError("torrent: the cable is out"))
+def test_loop_raises_what_ended_it_where_its_frames_are_read():
+    broken = Slides(moving_frames(3, 60, 80), SourceError("slides: the cable is out"))
     with LiveLoop(broken, PARAMS, fps=0) as loop, pytest.raises(SourceError, match="the cable"):
         list(loop.frames())
 
 
-def test_a_file_that_is_repeated_goes_on_in_time(clip):
+def test_loop_tells_of_a_source_that_fails():
+    broken = Slides(moving_frames(3, 60, 80), SourceError("slides: the cable is out"))
+    with LiveLoop(broken, PARAMS, fps=0) as loop:
+        assert wait_for_phase(loop, "failed").message == "slides: the cable is out"
+
+
+def test_loop_lets_times_grow_on_when_a_file_is_repeated(clip):
     loop = LiveLoop(open_source(clip), PARAMS, fps=0, reopen=lambda: open_source(clip))
     with loop:
         times = [frame.segmentation.time for frame in watch(loop, 20)]
@@ -135,186 +135,86 @@ def test_a_file_that_is_repeated_goes_on_in_time(clip):
     assert times[-1] >= 19 / 20 - 1e-9
 
 
-def test_a_pause_holds_the_picture_and_a_step_shows_the_next_frame_of_a_file(clip):
-    with LiveLoop(open_source(clip), PARAMS, fps=0) as loop:
-        watch(loop, 2)
+def test_loop_holds_the_picture_in_a_pause_and_a_step_shows_the_next_frame_of_a_file(clip):
+    source, clock = GatedSource(open_source(clip)), HandClock()
+    with LiveLoop(source, PARAMS, fps=0, clock=clock) as loop:
+        source.send()
+        (held,) = watch(loop, 1)
         loop.pause()
-        time.sleep(0.3)
-        held = loop.wait(0, 0)[1]
-        time.sleep(0.3)
-        assert loop.wait(0, 0)[1] is held
+        source.send()
+        clock.advance(10)
+        assert newest(loop) is held
         assert loop.status.paused
-        dropped = loop.status.dropped
         for turn in range(1, 4):
             loop.step()
-            (shown,) = watch(loop, 1, after=held.number + turn - 1)
+            (shown,) = watch(loop, 1, after=turn)
             assert shown.number == held.number + turn
             assert shown.frame.index == held.frame.index + turn
-        assert loop.status.dropped == dropped
+            source.send()
         loop.resume()
-        watch(loop, 2, after=shown.number)
+        watch(loop, 1, after=shown.number)
+        source.release()
+        clock.advance_to_next()  # the file's times go on from where they were held
+        (last,) = watch(loop, 1, after=shown.number + 1)
+        assert last.frame.index == shown.frame.index + 2
+        assert last.captured == pytest.approx(10 + 1 / 20)
+        assert loop.status.dropped == 0
 
 
-def test_a_step_shows_what_a_camera_sees_now():
-    with LiveLoop(fake_camera(), PARAMS) as loop:
-        watch(loop, 2)
+def test_loop_shows_at_a_step_what_a_camera_sees_now():
+    camera = GatedSource(Slides(moving_frames(20)))
+    with LiveLoop(camera, PARAMS) as loop:
+        camera.send()
+        wait_for_phase(loop, "running")
+        held = catch_up(loop, camera)
         loop.pause()
-        time.sleep(0.2)
-        held = loop.wait(0, 0)[1]
-        dropped = loop.status.dropped
-        time.sleep(0.5)
+        camera.send(8)
+        assert newest(loop) is held
         loop.step()
         (shown,) = watch(loop, 1, after=held.number)
-        assert shown.frame.time - held.frame.time > 0.3
-        assert loop.status.dropped == dropped
+        assert shown.frame.index == held.frame.index + 8
+        assert loop.status.dropped == 0
 
 
-def test_detail_changes_from_the_next_frame_on():
-    with LiveLoop(fake_camera(320, 240), PARAMS) as loop:
-        few = watch(loop, 10)[-1]
+def test_loop_changes_detail_from_the_next_frame_on():
+    camera = GatedSource(fake_camera(320, 240))
+    with LiveLoop(camera, PARAMS, fps=0) as loop:
+        few = play(loop, camera, 10)
         loop.want(150)
-        many = watch(loop, 25, after=few.number)[-1]
+        many = play(loop, camera, 25)
         assert loop.status.wanted == 150
     assert len(many.segmentation.segments) > 1.5 * len(few.segmentation.segments)
 
 
-def test_a_wanted_rate_thins_a_source_out_without_calling_it_dropped(clip):
+def test_loop_thins_a_source_out_to_a_wanted_rate_without_calling_it_dropped(clip):
     with LiveLoop(open_source(clip), PARAMS, fps=10) as loop:
-        wait_for(loop, "ended")
-        count, dropped = loop.wait(0, 0)[1].number, loop.status.dropped
-        assert loop.wait(0, 0)[1].frame.index == 10
+        wait_for_phase(loop, "ended")
+        count, dropped = newest(loop).number, loop.status.dropped
+        assert newest(loop).frame.index == 10
     assert count + dropped == 6
 
 
-def test_a_recording_is_a_volume_like_any_other(tmp_path):
-    with LiveLoop(fake_camera(), PARAMS) as loop:
-        watch(loop, 3)
-        loop.record(tmp_path / "a.zarr", with_video=True)
-        begun = loop.wait(0, 0)[1]
-        shown = watch(loop, 12, after=begun.number + 1)
-        assert loop.status.recording == "a.zarr"
-        assert loop.status.recorded >= 10
-        assert loop.stop_recording() == tmp_path / "a.zarr"
-        assert loop.stop_recording() is None
-    volume = open_volume(tmp_path / "a.zarr")
-    assert volume.complete
-    assert volume.ended == "stopped"
-    assert volume.ids[:].all()
-    at = volume.times.tolist().index(shown[4].segmentation.time)
-    np.testing.assert_array_equal(volume.ids[at], shown[4].segmentation.ids)
-    np.testing.assert_array_equal(volume.video[at], shown[4].frame.rgb.transpose(2, 0, 1))
-    births = volume.events[volume.events["frame"] == 0]
-    assert set(births["kind"]) == {EventKind.BIRTH}
-    assert set(births["id"].tolist()) == set(np.unique(volume.ids[0]).tolist())
-
-
-def test_a_recording_is_finished_when_the_loop_ends(tmp_path):
-    with LiveLoop(fake_camera(), PARAMS) as loop:
-        watch(loop, 1)
-        loop.record(tmp_path / "a.zarr")
-        watch(loop, 3, after=loop.wait(0, 0)[1].number)
-    assert open_volume(tmp_path / "a.zarr").complete
-
-
-def test_a_recording_leaves_nothing_in_memory(tmp_path):
-    """Not even until the garbage collector looks: its buffers are large."""
-    header = Header(
-        width=64,
-        height=48,
-        rate=Fraction(10),
-        time_base=Fraction(1, 10),
-        spec="x",
-        fingerprint=None,
-        selection={},
-        configuration=PARAMS.to_dict(),
-    )
-    rgb = moving_frames(1)[0]
-    result = Segmenter(PARAMS).step(rgb)
-    gc.disable()
-    try:
-        recorder = Recorder(tmp_path / "a.zarr", header)
-        left = weakref.ref(recorder)
-        recorder.put(Frame(0, Fraction(0), rgb), result)
-        recorder.close()
-        del recorder
-        assert left() is None
-    finally:
-        gc.enable()
-
-
-def test_a_recording_that_fails_says_so_and_the_loop_goes_on(tmp_path, monkeypatch):
-    from aaams_stream.errors import SinkError
-    from aaams_stream.store import VolumeWriter
-
-    def full(*args):
-        raise SinkError("a.zarr: the disk is full")
-
-    with LiveLoop(fake_camera(), PARAMS) as loop:
-        watch(loop, 1)
-        monkeypatch.setattr(VolumeWriter, "append", full)
-        loop.record(tmp_path / "a.zarr")
-        watch(loop, 10, after=loop.wait(0, 0)[1].number)
-        status = loop.status
-    assert status.recording is None
-    assert status.trouble == "a.zarr: the disk is full"
-    assert status.phase == "running"
-
-
-def test_a_source_that_fails_is_told():
-    broken = Torrent(moving_frames(3, 60, 80), SourceError("torrent: the cable is out"))
-    with LiveLoop(broken, PARAMS, fps=0) as loop:
-        wait_for(loop, "failed")
-        assert loop.status.message == "torrent: the cable is out"
-
-
-def test_the_memory_tells_the_history_of_a_segment():
-    with LiveLoop(fake_camera(), PARAMS) as loop:
-        shown = watch(loop, 15)[-1]
-        rows = shown.segmentation.segments
-        oldest = loop.memory.about(int(rows["id"][0]))
-        assert loop.memory.about(10**9) is None
-    assert oldest["id"] == rows["id"][0]
-    assert oldest["area"] > 0
-    assert 0 < oldest["share"] <= 1
-    times = [point[0] for point in oldest["history"]]
-    assert times == sorted(times)
-    assert len(times) > 5
-    assert oldest["events"][0]["what"] == "born"
-
-
-def test_the_memory_holds_no_pictures():
-    memory = Memory()
-    result = Segmenter(PARAMS).step(moving_frames(1)[0])
-    ids = weakref.ref(result.ids)
-    memory.add(result)
-    track = int(result.segments["id"][0])
-    del result
-    assert ids() is None
-    assert memory.about(track)["id"] == track
-
-
-def test_a_loop_under_load_works_at_a_smaller_size_and_shows_the_full_one():
+def test_loop_under_load_works_at_a_smaller_size_and_shows_the_full_one(monkeypatch):
     """A budget no machine can keep: ids and tables still are those of the frame's own pixels."""
-    with LiveLoop(Torrent(moving_frames(20, 192, 256)), PARAMS, fps=2000) as loop:
-        deadline = time.monotonic() + PATIENCE
-        while loop.status.quality != LADDER[-1].name and time.monotonic() < deadline:
-            time.sleep(0.05)
-        shown = watch(loop, 2, after=loop.wait(0, 0)[1].number)[-1]
+    camera, clock = GatedSource(Slides(moving_frames(20, 192, 256))), HandClock()
+    while_segmenting(monkeypatch, lambda: clock.advance(1.0))
+    with LiveLoop(camera, PARAMS, fps=30, clock=clock) as loop:
+        wait_for_phase(loop, "running")
+        sent = 0
+        while loop.status.quality != LADDER[-1].name:
+            assert sent < 100
+            camera.send()
+            sent += len(watch(loop, 1, after=sent))
+        camera.send()
+        (shown,) = watch(loop, 1, after=sent)
     assert shown.segmentation.ids.shape == (192, 256)
     ids, areas = np.unique(shown.segmentation.ids, return_counts=True)
     np.testing.assert_array_equal(shown.segmentation.segments["id"], ids)
     np.testing.assert_array_equal(shown.segmentation.segments["area"], areas)
 
 
-def test_a_newer_item_takes_the_place_of_one_not_taken():
-    slot: Newest[int] = Newest()
-    slot.put(1)
-    slot.put(2)
-    assert slot.dropped == 1
-    assert slot.take(0) == 2
-    assert slot.take(0.01) is None
-    assert slot.put_after(3, 0)
-    assert not slot.put_after(4, 0.01)
-    assert slot.take(0) == 3
-    slot.close()
-    assert slot.take(10) is None
+def test_loop_closes_twice_and_without_a_start():
+    loop = LiveLoop(Slides(moving_frames(1)), PARAMS)
+    loop.close()
+    loop.close()
+    assert list(loop.frames()) == []

@@ -9,15 +9,20 @@ import base64
 import os
 import shutil
 import time
+from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 import pytest
-from support.cameras import fake_camera
+from support import clocks
+from support.cameras import GatedSource, fake_camera
+from support.live import catch_up, newest
 from support.viewers import Viewer
 
 from aaams_stream.live import LiveLoop
-from aaams_stream.live.commands import Desk
+from aaams_stream.live.commands import Commands
+from aaams_stream.live.page import title_of
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.params import Params
 from aaams_stream.store import open_volume
@@ -25,7 +30,7 @@ from aaams_stream.store import open_volume
 pytestmark = pytest.mark.usefixtures("compiled")
 PARAMS = Params().updated({"stream": {"segments": 20}})
 TOKEN = "0123456789abcdef"
-PATIENCE = 60_000  # ms
+PATIENCE = 1000 * clocks.PATIENCE  # ms
 FLAGS = (
     *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
@@ -56,13 +61,22 @@ def browser():
         opened.close()
 
 
+class Site(NamedTuple):
+    """A preview that asks for a token."""
+
+    camera: GatedSource
+    loop: LiveLoop
+    server: PreviewServer
+    folder: Path  # that it writes to
+
+
 @pytest.fixture
 def site(tmp_path):
-    """Yield a preview of a fake camera that asks for a token, and the folder it writes to."""
     folder = tmp_path / "kept"
-    loop = LiveLoop(fake_camera(320, 240), PARAMS)
-    with loop, PreviewServer(loop, Desk(loop, folder), token=TOKEN) as server:
-        yield loop, server, folder
+    camera = GatedSource(fake_camera(320, 240), released=True)
+    loop = LiveLoop(camera, PARAMS, fps=0)
+    with loop, PreviewServer(loop, Commands(loop, folder), token=TOKEN) as server:
+        yield Site(camera, loop, server, folder)
 
 
 @pytest.fixture
@@ -74,7 +88,7 @@ def page(browser, site):
     complaints = []
     page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(site[1].url)
+    page.goto(site.server.url)
     wait_for(page, "document.getElementById('curtain').hidden")
     yield page
     context.close()
@@ -108,27 +122,40 @@ def pixels(page, canvas):
     return np.frombuffer(base64.b64decode(data), np.uint8).reshape(height, width, 4)
 
 
-def hold(page, loop):
-    """Pause; return the frame that is held once the page shows it."""
+def hold(page, site):
+    """Hold the camera back and pause; return the frame that is held once the page shows it."""
+    held = catch_up(site.loop, site.camera)
     page.click("#pause")
     wait_for(page, "document.getElementById('pause').textContent == 'Resume'")
-    time.sleep(0.3)  # for the frame at hand
-    held = loop.wait(0, 0)[1]
     wait_for(page, f"document.getElementById('picture').dataset.frame == {held.number}")
     return held
 
 
-def test_the_page_loads_and_frames_advance(page, site):
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("camera:0", "camera:0"),
+        ("demo", "demo"),
+        ("/home/me/private/clip.mp4", "clip.mp4"),
+        ("rtsp://me:secret@192.0.2.7:554/live?key=secret", "rtsp://192.0.2.7/live"),
+    ],
+)
+def test_page_tells_no_more_of_the_source_than_its_name(source, title):
+    assert title_of(source) == title
+
+
+def test_page_loads_and_frames_advance(page, site):
     assert page.title() == "aaams-stream preview"
     assert page.inner_text("#source") == "fake camera"
     assert page.inner_text("#phase") == "running"
     first = pixels(page, "video")
     assert first.shape == (240, 320, 4)
     assert first[:, :, :3].std() > 20  # a picture, not a blank
-    begun = site[0].wait(0, 0)[1].number
+    begun = newest(site.loop).number
     wait_for(page, f"document.getElementById('picture').dataset.frame > {begun + 5}")
-    assert float(page.inner_text("#fps")) > 0.5
     assert (pixels(page, "video") != first).any()
+    hold(page, site)
+    assert page.inner_text("#fps") == f"{site.loop.status.fps:.1f}"
     assert page.inner_text("#latency").endswith(" ms")
     assert int(page.inner_text("#segments")) > 1
     assert page.inner_text("#warm").endswith(" %")
@@ -136,8 +163,8 @@ def test_the_page_loads_and_frames_advance(page, site):
     assert page.inner_text("#viewers") == "1"
 
 
-def test_the_picture_and_its_overlay_are_those_of_the_loop(page, site):
-    shown = hold(page, site[0])
+def test_page_shows_the_picture_and_the_segments_of_the_loop(page, site):
+    shown = hold(page, site)
     picture = pixels(page, "video")[:, :, :3].astype(int)
     assert np.abs(picture - shown.frame.rgb).mean() < 12
     ids = shown.segmentation.ids
@@ -147,10 +174,10 @@ def test_the_picture_and_its_overlay_are_those_of_the_loop(page, site):
     np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] > 0, edge)
 
 
-def test_views_and_opacity_change_the_overlay(page, site):
-    from aaams_stream.draw.views import id_colours
+def test_page_changes_the_overlay_with_view_and_opacity(page, site):
+    from aaams_stream.draw.video import id_colours
 
-    shown = hold(page, site[0])
+    shown = hold(page, site)
     page.click("text=Colours")
     colours = pixels(page, "overlay")
     assert (colours[:, :, 3] == 255).all()
@@ -169,7 +196,7 @@ def test_views_and_opacity_change_the_overlay(page, site):
     assert (pixels(page, "overlay")[:, :, 3] == 0).all()
 
 
-def test_motion_shows_tracks(page, site):
+def test_page_shows_tracks_in_the_view_of_motion(page, site):
     page.click("#views >> text=Motion")
     wait_for(
         page,
@@ -178,30 +205,30 @@ def test_motion_shows_tracks(page, site):
     )
 
 
-def test_pause_holds_the_picture_and_step_moves_it_on(page, site):
-    held = hold(page, site[0])
+def test_page_holds_the_picture_in_a_pause_and_a_step_moves_it_on(page, site):
+    held = hold(page, site)
     before = pixels(page, "video")
-    time.sleep(0.5)
+    site.camera.send(15)
     np.testing.assert_array_equal(pixels(page, "video"), before)
     assert page.inner_text("#phase") == "paused"
     page.click("#step")
     wait_for(page, f"document.getElementById('picture').dataset.frame == {held.number + 1}")
-    assert site[0].wait(0, 0)[1].number == held.number + 1
+    assert newest(site.loop).number == held.number + 1
     assert (pixels(page, "video") != before).any()
     page.click("#pause")
     wait_for(page, "document.getElementById('phase').textContent == 'running'")
 
 
-def test_detail_reaches_the_segmenter(page, site):
+def test_page_brings_the_wanted_detail_to_the_segmenter(page, site):
     few = int(page.inner_text("#segments"))
     page.locator("#detail").fill("60")
     page.locator("#detail").dispatch_event("change")
     wait_for(page, f"+document.getElementById('segments').textContent > {1.3 * few}")
-    assert site[0].status.wanted == int(page.inner_text("#detail-value")) == 240
+    assert site.loop.status.wanted == int(page.inner_text("#detail-value")) == 240
 
 
-def test_a_click_shows_a_segment_and_follows_it(page, site):
-    shown = hold(page, site[0])
+def test_page_shows_a_segment_at_a_click_and_follows_it(page, site):
+    shown = hold(page, site)
     box = page.locator("#picture").bounding_box()
     at = {"x": box["width"] * 0.3, "y": box["height"] * 0.4}
     page.click("#picture", position=at)
@@ -220,20 +247,19 @@ def test_a_click_shows_a_segment_and_follows_it(page, site):
     assert not (pixels(page, "overlay") == 255).all(axis=2).any()
 
 
-def test_a_snapshot_is_what_the_page_shows(page, site):
-    _, _, folder = site
-    hold(page, site[0])
+def test_page_saves_a_snapshot_of_what_it_shows(page, site):
+    hold(page, site)
     page.click("text=Colours")
     page.click("#snapshot")
     wait_for(page, "document.getElementById('message').textContent.startsWith('Saved')")
     name = page.inner_text("#message").removeprefix("Saved ")
-    saved = cv2.cvtColor(cv2.imread(str(folder / name)), cv2.COLOR_BGR2RGB)
+    saved = cv2.cvtColor(cv2.imread(str(site.folder / name)), cv2.COLOR_BGR2RGB)
     overlay = pixels(page, "overlay")[:, :, :3]
     assert np.abs(saved.astype(int) - overlay).mean() < 12  # means of RGB, and of L*a*b*
 
 
-def test_a_recording_is_a_valid_volume(page, site):
-    loop, _, folder = site
+def test_page_records_a_valid_volume(page, site):
+    loop, folder = site.loop, site.folder
     page.click("#record")
     wait_for(page, "document.getElementById('record').textContent.startsWith('Stop (')")
     name = loop.status.recording
@@ -253,8 +279,8 @@ def test_a_recording_is_a_valid_volume(page, site):
     assert (np.diff(volume.times) > 0).all()
 
 
-def test_a_wrong_token_is_refused(browser, site):
-    url = site[1].url
+def test_page_is_refused_to_a_wrong_token(browser, site):
+    url = site.server.url
     with browser.new_context() as context:
         page = context.new_page()
         for wrong in (url.replace(TOKEN, TOKEN[::-1]), url.split("?")[0]):
@@ -263,11 +289,11 @@ def test_a_wrong_token_is_refused(browser, site):
             assert page.locator("canvas").count() == 0
 
 
-def test_a_page_of_another_site_gets_nothing(browser, site, tmp_path):
+def test_page_of_another_site_gets_nothing(browser, site, tmp_path):
     """It knows the token, even, and is turned away for its origin."""
     stranger = tmp_path / "stranger.html"
     stranger.write_text("<title>stranger</title>")
-    url = site[1].url
+    url = site.server.url
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(stranger.as_uri())
@@ -286,11 +312,11 @@ def test_a_page_of_another_site_gets_nothing(browser, site, tmp_path):
             url,
         )
     assert outcome == "closed"
-    assert not site[0].status.paused
+    assert not site.loop.status.paused
 
 
-def test_a_killed_viewer_harms_nobody(browser, page, site):
-    loop, server, _ = site
+def test_page_that_is_killed_harms_nobody(browser, page, site):
+    loop, server = site.loop, site.server
     other = browser.new_context()
     second = other.new_page()
     second.goto(server.url)
@@ -299,21 +325,21 @@ def test_a_killed_viewer_harms_nobody(browser, page, site):
     session = browser.new_browser_cdp_session()
     target = other.new_cdp_session(second).send("Target.getTargetInfo")["targetInfo"]["targetId"]
     session.send("Target.closeTarget", {"targetId": target})
-    begun = loop.wait(0, 0)[1].number
+    begun = newest(loop).number
     wait_for(page, "document.getElementById('viewers').textContent == '1'")
     wait_for(page, f"document.getElementById('picture').dataset.frame > {begun + 5}")
     assert loop.status.phase == "running"
     other.close()
 
 
-def test_a_phone_has_everything_on_one_column(browser, site):
+def test_page_has_everything_in_one_column_on_a_phone(browser, site):
     for scheme in ("light", "dark"):
         with browser.new_context(
             viewport={"width": 375, "height": 700}, color_scheme=scheme
         ) as context:
             page = context.new_page()
             page.set_default_timeout(PATIENCE)
-            page.goto(site[1].url)
+            page.goto(site.server.url)
             wait_for(page, "document.getElementById('curtain').hidden")
             assert page.evaluate("document.documentElement.scrollWidth") <= 375
             for name in ("pause", "step", "snapshot", "record", "opacity", "detail"):
@@ -325,17 +351,17 @@ def test_a_phone_has_everything_on_one_column(browser, site):
             assert (bright > 600) == (scheme == "light")
 
 
-def test_the_page_comes_back_after_the_preview_was_started_again(browser, tmp_path):
+def test_page_comes_back_after_the_preview_was_started_again(browser, tmp_path):
     loop = LiveLoop(fake_camera(), PARAMS)
     with loop, browser.new_context() as context:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        with PreviewServer(loop, Desk(loop, tmp_path)) as server:
+        with PreviewServer(loop, Commands(loop, tmp_path)) as server:
             url = server.url
             page.goto(url)
             wait_for(page, "document.getElementById('curtain').hidden")
         wait_for(page, "document.getElementById('phase').textContent == 'disconnected'")
         port = int(url.rsplit(":", 1)[1].strip("/"))
-        with PreviewServer(loop, Desk(loop, tmp_path), port=port), Viewer(url) as viewer:
+        with PreviewServer(loop, Commands(loop, tmp_path), port=port), Viewer(url) as viewer:
             viewer.see_frame()
             wait_for(page, "document.getElementById('phase').textContent == 'running'")

@@ -35,13 +35,13 @@ class Machine:
         return self.governor.quality
 
 
-def test_within_the_budget_nothing_gives_way():
+def test_governor_lets_nothing_give_way_within_the_budget():
     machine = Machine()
     machine.run(30, 0.9 * BUDGET)
     assert machine.seen == [LADDER[0]]
 
 
-def test_quality_gives_way_in_the_documented_order():
+def test_governor_lets_quality_give_way_in_the_documented_order():
     assert [quality.name for quality in LADDER[:4]] == [
         *("full quality", "refresh 1/2", "refresh 1/4", "coarser motion")
     ]
@@ -56,17 +56,17 @@ def test_quality_gives_way_in_the_documented_order():
     assert machine.governor.quality.flow == "fast"
 
 
-def test_a_heavy_load_is_answered_within_a_second():
+def test_governor_answers_a_heavy_load_within_a_second():
     machine = Machine()
     assert machine.run(1.0, 3 * BUDGET).scale <= 0.5
 
 
-def test_a_load_beyond_all_means_ends_at_the_last_rung():
+def test_governor_ends_at_the_last_rung_under_a_load_beyond_all_means():
     machine = Machine()
     assert machine.run(20, 100 * BUDGET) == LADDER[-1]
 
 
-def test_quality_comes_back_when_the_load_is_gone():
+def test_governor_brings_quality_back_when_the_load_is_gone():
     machine = Machine()
     machine.run(10, 4 * BUDGET)
     assert machine.run(60, 0.3 * BUDGET) == LADDER[0]
@@ -77,7 +77,7 @@ def test_quality_comes_back_when_the_load_is_gone():
     assert all(before - after == 1 for before, after in pairwise(way_back))
 
 
-def test_a_steady_load_does_not_make_it_swing():
+def test_governor_does_not_swing_under_a_steady_load():
     """Where a better quality does not fit, the tries grow rare."""
     machine = Machine()
     machine.run(600, 1.5 * BUDGET, costs=0.8)
@@ -89,7 +89,7 @@ def test_a_steady_load_does_not_make_it_swing():
     assert len(late.seen) <= 5
 
 
-def test_one_slow_frame_changes_nothing():
+def test_governor_changes_nothing_for_one_slow_frame():
     machine = Machine()
     machine.run(5, 0.6 * BUDGET)
     machine.governor.note(1.0, machine.now)
@@ -98,7 +98,7 @@ def test_one_slow_frame_changes_nothing():
 
 
 @pytest.mark.parametrize("quality", LADDER, ids=lambda quality: quality.name)
-def test_a_quality_turns_into_settings_and_a_size(quality):
+def test_quality_turns_into_settings_and_a_size(quality):
     wanted = Params().updated({"stream": {"refresh": 100, "segments": 77, "scale": 0.6}})
     params = quality.applied(wanted)
     assert params.stream.refresh == 100 * quality.refresh
@@ -107,12 +107,12 @@ def test_a_quality_turns_into_settings_and_a_size(quality):
     assert params.stream.scale == 0.6 * quality.scale
 
 
-def test_a_share_that_is_small_already_stays_within_its_range():
+def test_quality_keeps_a_share_that_is_small_already_within_its_range():
     wanted = Params().updated({"stream": {"scale": LEAST_SCALE}})
     assert LADDER[-1].applied(wanted).stream.scale == LEAST_SCALE
 
 
-def test_rungs_that_would_change_nothing_are_left_out():
+def test_ladder_leaves_out_rungs_that_would_change_nothing():
     assert ladder_for(Params()) == LADDER
     fast = Params().updated({"stream": {"flow": "fast", "scale": 0.5}})
     ladder = ladder_for(fast)

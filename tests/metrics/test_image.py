@@ -38,36 +38,36 @@ def split_at(column: int, shape: tuple[int, int] = (8, 20)) -> np.ndarray:
     return np.broadcast_to(np.arange(shape[1]) >= column, shape).astype(np.int32)
 
 
-def test_rand_index_of_a_hand_case():
+def test_pri_of_a_hand_case():
     # Of 15 pairs, agreement: together in both {01, 45} = 2; apart in both = 15 - 6 - 3 + 2 = 8.
     assert metrics.pri(HALVES, THIRDS) == pytest.approx(10 / 15)
 
 
-def test_consistency_error_of_a_hand_case():
+def test_gce_of_a_hand_case():
     # Overlaps: (0,5) 2, (0,7) 1, (1,7) 1, (1,9) 2. From halves: 2(1/3) + 1(2/3), twice = 8/3;
     # from thirds: 0 + 1(1/2) + 1(1/2) + 0 = 1. The smaller, over six points.
     assert metrics.gce(HALVES, THIRDS) == pytest.approx(1 / 6)
 
 
-def test_information_of_a_hand_case():
+def test_voi_of_a_hand_case():
     # H(thirds | halves): 2/3 log(3/2) + 1/3 log(3); H(halves | thirds): 1/3 of the points, 1 bit.
     expected = (2 / 3) * math.log2(3 / 2) + (1 / 3) * math.log2(3) + 1 / 3
     assert metrics.voi(HALVES, THIRDS) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("shift", [2, 3, 5])
-def test_displacement_of_a_shifted_edge_is_the_shift(shift):
+def test_bde_of_a_shifted_edge_is_the_shift(shift):
     # A boundary is two pixels wide: the near one of each has a pixel less to go.
     assert metrics.bde(split_at(7), split_at(7 + shift)) == pytest.approx(shift - 0.5)
 
 
-def test_displacement_of_a_hand_case_takes_the_mean_of_both_directions():
+def test_bde_of_a_hand_case_takes_the_mean_of_both_directions():
     # One boundary (columns 3, 4) against two (3, 4 and 13, 14): 0 there, (0+0+9+10)/4 back.
     one, two = split_at(4), split_at(4) + split_at(14)
     assert metrics.bde(one, two) == pytest.approx((0 + 19 / 4) / 2)
 
 
-def test_a_single_segment_has_the_rim_for_its_boundary():
+def test_boundaries_of_a_single_segment_are_the_rim():
     rim = metrics.boundaries(np.zeros((4, 5), dtype=int))
     assert rim.sum() == 14
     assert not rim[1:-1, 1:-1].any()
@@ -78,14 +78,14 @@ def test_boundaries_lie_on_both_sides_of_an_edge():
     np.testing.assert_array_equal(np.flatnonzero(metrics.boundaries(split_at(7))[3]), [6, 7])
 
 
-def test_a_refinement_of_the_truth_has_no_consistency_error():
+def test_gce_of_a_refinement_of_the_truth_is_zero():
     truth = split_at(10)
     finer = truth * 20 + np.arange(20) // 3 + 100 * (np.arange(8) // 2)[:, None]
     assert metrics.gce(finer, truth) == pytest.approx(0, abs=1e-12)
     assert metrics.gce(truth, finer) == pytest.approx(0, abs=1e-12)
 
 
-def test_several_annotators_are_averaged():
+def test_measures_average_over_several_annotators():
     labels, truths = split_at(7), [split_at(7), split_at(9), split_at(12)]
     for measure in MEASURES:
         expected = np.mean([measure(labels, truth) for truth in truths])
@@ -94,19 +94,19 @@ def test_several_annotators_are_averaged():
         assert measure(labels, tuple(truths)) == pytest.approx(expected)
 
 
-def test_all_scores_at_once_equal_the_single_ones():
+def test_score_image_equals_the_single_measures():
     labels, truths = split_at(7) + split_at(3), [split_at(7), split_at(12)]
     scores = metrics.score_image(labels, truths)
     for measure in MEASURES:
         assert getattr(scores, measure.__name__) == pytest.approx(measure(labels, truths))
 
 
-def test_a_list_of_numbers_is_one_truth():
+def test_measures_take_a_list_of_numbers_for_one_truth():
     assert metrics.pri([0, 0, 1, 1], [3, 3, 4, 4]) == 1
     assert metrics.voi([[0, 0], [1, 1]], [[3, 3], [4, 4]]) == 0
 
 
-def test_one_point_agrees_with_itself():
+def test_score_image_of_one_point_is_perfect():
     assert metrics.score_image([[3]], [[8]]) == metrics.ImageScores(1.0, 0.0, 0.0, 0.0)
 
 
@@ -132,7 +132,7 @@ def test_measures_are_symmetric_and_zero_on_themselves(pair):
 
 @given(images(2), st.permutations(range(5)))
 @settings(deadline=None, max_examples=60)
-def test_names_of_labels_do_not_matter(pair, order):
+def test_measures_do_not_depend_on_names_of_labels(pair, order):
     labels, truth = pair
     renamed = np.array(order)[labels]
     far_apart = labels.astype(np.int64) * 10**15 - 7
@@ -156,14 +156,14 @@ def test_region_measures_ignore_the_shape_and_bounds_hold(single):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int64, np.uint64, bool])
-def test_any_integer_type_will_do(dtype):
+def test_measures_take_any_integer_type(dtype):
     labels = split_at(7).astype(dtype)
     assert metrics.pri(labels, split_at(7)) == pytest.approx(1)
     assert metrics.voi(split_at(7), labels) == pytest.approx(0)
     assert metrics.bde(labels, split_at(7)) == 0
 
 
-def test_labels_at_the_end_of_their_type_do_not_overflow():
+def test_pri_does_not_overflow_at_the_end_of_a_type():
     top = np.array([2**64 - 1, 2**64 - 1, 2**64 - 2, 0], dtype=np.uint64)
     assert metrics.pri(top, [0, 0, 1, 2]) == pytest.approx(1)
     near = np.array([2**64 - 1, 2**64 - 1, 2**64 - 2, 2**64 - 3], dtype=np.uint64)
@@ -171,7 +171,7 @@ def test_labels_at_the_end_of_their_type_do_not_overflow():
     assert metrics.pri(np.array([-128, 127], dtype=np.int8), [0, 1]) == pytest.approx(1)
 
 
-def test_as_many_labels_as_points_fit_in_the_table():
+def test_region_measures_take_as_many_labels_as_points():
     every = np.arange(300 * 300).reshape(300, 300)
     assert metrics.pri(every, every) == 1
     assert metrics.gce(every, every.T) == 0
@@ -180,14 +180,14 @@ def test_as_many_labels_as_points_fit_in_the_table():
 
 @given(hnp.arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12))))
 @settings(deadline=None, max_examples=100)
-def test_distance_transform_is_exact(marked):
+def test_squared_distances_are_exact(marked):
     marked[marked.shape[0] // 2, marked.shape[1] // 3] = True
     squared = np.empty(marked.shape, dtype=np.int64)
     squared_distances(marked.view(np.uint8), squared)
     np.testing.assert_allclose(np.sqrt(squared), distance_transform_edt(~marked), atol=1e-9)
 
 
-def test_distance_transform_compiles_once():
+def test_squared_distances_compile_once():
     for shape in ((5, 7), (7, 5), (1, 9), (9, 1)):
         metrics.bde(np.zeros(shape, dtype=np.uint32), np.ones(shape, dtype=np.int64).T.T)
     assert len(getattr(squared_distances, "signatures", [None])) == 1
@@ -208,7 +208,7 @@ def test_distance_transform_compiles_once():
         (np.int64(3), np.int64(3), "single number"),
     ],
 )
-def test_bad_input_says_what_was_expected(measure, labels, truths, text):
+def test_measures_say_what_was_expected_of_bad_input(measure, labels, truths, text):
     with pytest.raises(ValueError, match=text):
         measure(labels, truths)
 

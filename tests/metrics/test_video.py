@@ -47,27 +47,27 @@ def close(first, second):
     )
 
 
-def test_undersegmentation_of_a_hand_case():
+def test_ue3d_of_a_hand_case():
     # |1| = 6, |2| = 5, |3| = 1. Background (8 px) meets 1, 2 and 3; the object (4) meets 1 and 2.
     assert metrics.score_video(IDS, TRUTH).ue3d == pytest.approx(((12 - 8) / 8 + (11 - 4) / 4) / 2)
 
 
-def test_accuracy_of_a_hand_case():
+def test_sa3d_of_a_hand_case():
     # 1: 5 of 6 in the background; 2: 3 of 5 in the object; 3: background.
     assert metrics.score_video(IDS, TRUTH).sa3d == pytest.approx((6 / 8 + 3 / 4) / 2)
 
 
-def test_half_inside_is_inside_for_both_sides():
+def test_sa3d_counts_half_inside_as_inside_for_both_sides():
     # One supervoxel, two pixels, one in each truth segment.
     assert metrics.score_video([[[1, 1]]], [[[0, 1]]]).sa3d == 1
 
 
-def test_oracle_of_a_hand_case():
+def test_j_oracle_of_a_hand_case():
     # 2 takes the object (3 of 5). Frame 0: {3,4,5} against {2,3}; frame 1: {3,4} against {3,4}.
     assert metrics.score_video(IDS, TRUTH).j_oracle == pytest.approx((1 / 4 + 1) / 2)
 
 
-def test_propagation_of_a_hand_case():
+def test_j_prop_of_a_hand_case():
     # In frame 0, 2 has one object pixel of three and 1 one of three: nothing is the object.
     assert metrics.score_video(IDS, TRUTH).j_prop == 0
     # With a boundary at 2, the segment {2, 3, 4} has two of three, and covers {2, 3, 4} later.
@@ -75,19 +75,19 @@ def test_propagation_of_a_hand_case():
     assert metrics.score_video(ids, TRUTH).j_prop == pytest.approx(2 / 3)
 
 
-def test_a_tie_goes_to_the_lower_label():
+def test_j_oracle_and_j_prop_give_a_tie_to_the_lower_label():
     scores = metrics.score_video([[[1, 1]], [[1, 1]]], [[[0, 1]], [[0, 1]]])
     assert (scores.j_oracle, scores.j_prop) == (0, 0)
 
 
-def test_lives_and_counts_of_a_hand_case():
+def test_life_and_counts_of_a_hand_case():
     scores = metrics.score_video(IDS, TRUTH)
     assert (scores.n_sv, scores.frames, scores.per_frame) == (3, 2, 2.5)
     assert scores.life == pytest.approx((2 + 2 + 1) / 3)
     assert scores.life_vol == pytest.approx((2 * 6 + 2 * 5 + 1 * 1) / 12)
 
 
-def test_a_life_is_the_frames_an_id_is_seen_in():
+def test_life_is_the_frames_an_id_is_seen_in():
     ids = np.array([[[1, 2]], [[1, 1]], [[1, 2]]])
     assert metrics.score_video(ids, np.zeros_like(ids)).life == pytest.approx((3 + 2) / 2)
 
@@ -97,7 +97,7 @@ def test_contour_counts_both_sides_of_an_edge():
     assert metrics.score_video(IDS, TRUTH).contour == pytest.approx((2 / 6 + 4 / 6) / 2)
 
 
-def test_boundaries_of_a_hand_case():
+def test_br_and_bp_of_a_hand_case():
     # Within 2 px. The truth has an edge at 20 | 21, we have two: 22 | 23 and 40 | 41.
     truth, ids = np.zeros((1, 5, 50), int), np.ones((1, 5, 50), int)
     truth[..., 21:] = 1
@@ -108,13 +108,13 @@ def test_boundaries_of_a_hand_case():
     assert scores.bp == pytest.approx(2 / 4)  # 22 → 21 and 23 → 21, but not 40 and 41
 
 
-def test_boundaries_are_the_same_within_two_pixels_or_four_thousandths_of_the_diagonal():
+def test_boundary_reach_is_two_pixels_or_four_thousandths_of_the_diagonal():
     assert boundary_reach((240, 427)) == 2
     assert boundary_reach((480, 854)) == 4
     assert boundary_reach((2160, 3840)) == 18
 
 
-def test_frames_without_a_truth_boundary_are_left_out_of_recall_and_precision():
+def test_br_and_bp_leave_out_frames_without_a_truth_boundary():
     truth = moving_square(3)
     truth[1] = 0
     ids = truth + 1
@@ -125,7 +125,7 @@ def test_frames_without_a_truth_boundary_are_left_out_of_recall_and_precision():
     assert (plain.br, plain.bp) == (0, None)
 
 
-def test_explained_variation_of_a_hand_case():
+def test_ev_of_a_hand_case():
     # Reds 0, 2 | 10, 12: mean 6, total 36 + 16 + 16 + 36 = 104; means 1 and 11: 4 · 25 = 100.
     rgb = np.zeros((1, 1, 4, 3), dtype=np.uint8)
     rgb[0, 0, :, 0] = [0, 2, 10, 12]
@@ -133,7 +133,7 @@ def test_explained_variation_of_a_hand_case():
     assert metrics.score_video(ids, ids, rgb).ev == pytest.approx(100 / 104)
 
 
-def test_one_mean_per_supervoxel_is_for_its_whole_life():
+def test_ev_takes_one_mean_for_the_whole_life_of_a_supervoxel():
     rgb = np.zeros((2, 1, 2, 3), dtype=np.uint8)
     rgb[1] = 100
     one, two = np.ones((2, 1, 2), int), np.array([[[1, 1]], [[2, 2]]])
@@ -141,12 +141,12 @@ def test_one_mean_per_supervoxel_is_for_its_whole_life():
     assert metrics.score_video(two, one, rgb).ev == pytest.approx(1)
 
 
-def test_one_colour_leaves_nothing_to_explain():
+def test_ev_of_one_colour_has_nothing_to_explain():
     rgb = np.full((2, 3, 4, 3), 77, dtype=np.uint8)
     assert metrics.score_video(np.ones((2, 3, 4), int), np.ones((2, 3, 4), int), rgb).ev == 1
 
 
-def test_without_every_picture_there_is_no_explained_variation():
+def test_ev_needs_every_picture():
     scores = metrics.VideoScores()
     scores.add(IDS[0], TRUTH[0], np.zeros((1, 6, 3), np.uint8))
     assert scores.result().ev == 1
@@ -154,7 +154,7 @@ def test_without_every_picture_there_is_no_explained_variation():
     assert scores.result().ev is None
 
 
-def test_several_objects_are_averaged_over_those_in_the_frame():
+def test_j_oracle_and_j_prop_average_over_the_objects_in_the_frame():
     truth = np.array([[[0, 1, 1, 2]], [[0, 1, 1, 0]]])
     ids = np.array([[[1, 2, 2, 2]], [[1, 2, 3, 1]]])
     # 2 takes 1 (3 of 4 px), 3 takes 1. Frame 0: object 1 has 2/3, object 2 nothing; frame 1: 1.
@@ -163,7 +163,7 @@ def test_several_objects_are_averaged_over_those_in_the_frame():
     assert metrics.score_video(ids, truth).j_prop == pytest.approx(1 / 2)
 
 
-def test_what_frame_0_does_not_have_cannot_be_carried():
+def test_j_prop_leaves_out_what_frame_0_does_not_have():
     truth = np.array([[[0, 1, 0]], [[0, 1, 2]]])
     assert metrics.score_video(truth + 1, truth).j_prop == 1
     late = np.array([[[0, 0]], [[0, 1]]])
@@ -172,13 +172,13 @@ def test_what_frame_0_does_not_have_cannot_be_carried():
     assert metrics.score_video(IDS[:1], TRUTH[:1]).j_prop is None
 
 
-def test_frames_without_an_object_are_left_out():
+def test_j_oracle_leaves_out_frames_without_an_object():
     truth = moving_square(4)
     truth[2] = 0
     assert metrics.score_video(truth + 1, truth).j_oracle == 1
 
 
-def test_ignored_pixels_count_for_nothing_that_needs_the_truth():
+def test_ignore_takes_pixels_out_of_all_that_needs_the_truth():
     random = np.random.default_rng(1)
     truth = moving_square(4)
     ids = truth + 1 + 2 * (np.arange(60) // 20).astype(np.uint8)
@@ -195,14 +195,14 @@ def test_ignored_pixels_count_for_nothing_that_needs_the_truth():
     assert close(metrics.score_video(noisy, several, ignore=(254, 255)), scores)
 
 
-def test_a_truth_that_is_all_ignored_leaves_what_needs_no_truth():
+def test_ignore_of_all_the_truth_leaves_what_needs_none():
     scores = metrics.score_video(IDS, np.full_like(TRUTH, 9), ignore=9)
     needs = (scores.ue3d, scores.sa3d, scores.j_oracle, scores.j_prop, scores.br, scores.bp)
     assert needs == (None,) * 6
     assert scores.n_sv == 3
 
 
-def test_the_truth_itself_is_perfect():
+def test_score_video_of_the_truth_itself_is_perfect():
     truth = moving_square()
     rgb = np.repeat((truth * 200)[..., None], 3, axis=-1)
     scores = metrics.score_video(truth + 1, truth, rgb)
@@ -212,7 +212,7 @@ def test_the_truth_itself_is_perfect():
     assert (scores.life, scores.life_vol, scores.per_frame, scores.n_sv) == (6, 6, 2, 2)
 
 
-def test_a_refinement_of_the_truth_loses_only_precision():
+def test_score_video_of_a_refinement_loses_only_precision():
     truth = moving_square()
     finer = truth + 1 + 2 * (np.arange(60) // 9).astype(np.uint8)
     scores = metrics.score_video(finer, truth)
@@ -220,7 +220,7 @@ def test_a_refinement_of_the_truth_loses_only_precision():
     assert scores.bp < 1
 
 
-def test_ids_that_break_in_time_lose_propagation_and_life_alone():
+def test_score_video_of_ids_that_break_in_time_loses_j_prop_and_life_alone():
     truth = moving_square()
     ids = truth.astype(np.uint32) + 1
     broken = ids + 10 * (np.arange(len(ids)) // 2).astype(np.uint32)[:, None, None]
@@ -235,7 +235,7 @@ def test_ids_that_break_in_time_lose_propagation_and_life_alone():
 
 @given(clips(), st.permutations(range(6)), st.integers(0, 2**32 - 6))
 @settings(deadline=None, max_examples=60)
-def test_names_of_ids_do_not_matter(clip, order, offset):
+def test_score_video_does_not_depend_on_names_of_ids(clip, order, offset):
     ids, truth = clip
     rgb = np.stack([truth * 60, ids * 40, truth + ids], axis=-1).astype(np.uint8)
     expected = metrics.score_video(ids, truth, rgb)
@@ -288,13 +288,13 @@ def test_object_measures_agree_with_plain_loops(clip):
 
 @given(hnp.arrays(bool, (9, 12)), hnp.arrays(bool, (9, 12)), st.integers(1, 4))
 @settings(deadline=None, max_examples=60)
-def test_nearness_is_euclidean(marked, others, reach):
+def test_count_near_is_euclidean(marked, others, reach):
     others[4, 5] = True
     expected = (distance_transform_edt(~others)[marked] <= reach).sum()
     assert count_near(marked.view(np.uint8), others.view(np.uint8), reach) == expected
 
 
-def test_more_pairs_than_the_table_has_room_for():
+def test_count_pairs_gets_a_larger_table_where_pairs_fill_it():
     ids = np.arange(100 * 90, dtype=np.uint32).reshape(1, 100, 90)
     scores = metrics.score_video(ids, np.zeros_like(ids))
     assert (scores.n_sv, scores.sa3d) == (9000, 1)
@@ -319,12 +319,12 @@ def test_kernels_compile_once():
         (np.zeros((4, 5), int), np.zeros((4, 5), int), np.zeros((4, 5, 3)), "rgb of frame 0"),
     ],
 )
-def test_bad_frames_say_what_was_expected(ids, truth, rgb, text):
+def test_add_says_what_was_expected_of_a_bad_frame(ids, truth, rgb, text):
     with pytest.raises(ValueError, match=text):
         metrics.VideoScores().add(ids, truth, rgb)
 
 
-def test_frames_must_keep_their_size_and_there_must_be_one():
+def test_video_scores_want_a_frame_and_frames_of_one_size():
     scores = metrics.VideoScores()
     with pytest.raises(ValueError, match="nothing to score"):
         scores.result()

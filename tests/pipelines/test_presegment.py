@@ -10,7 +10,6 @@ import pytest
 from support import ROOT, standin
 from support.clips import moving_frames, write_clip
 
-from aaams_stream.run import pipeline
 from aaams_stream.store import open_volume
 
 SCRIPT = ROOT / "pipelines" / "presegment.py"
@@ -56,7 +55,6 @@ def test_complete_volumes_are_skipped_and_others_resumed(
     presegment, videos, tmp_path, capsys, monkeypatch
 ):
     (videos / "broken.mp4").unlink()
-    monkeypatch.setattr(pipeline, "COMMIT_SECONDS", 0)
     step = standin.Segmenter.step
 
     def press(self, *args):

@@ -1,14 +1,20 @@
-"""AAAMS as an estimator: scikit-learn's conventions, though it never depends on it; arguments."""
+"""AAAMS as an estimator: scikit-learn's conventions, and what must not matter to a fit."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from support import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from support import ROOT, TESTS, mixtures
+from support.mixtures import skewed_clouds
 
+from aaams_stream import metrics
 from aaams_stream.errors import ConfigError
 from aaams_stream.points import AAAMS
 
@@ -20,7 +26,7 @@ EXCEPTIONS = {
 
 
 @pytest.mark.filterwarnings("ignore:Estimator AAAMS does not inherit:UserWarning")
-def test_it_passes_scikit_learns_own_checks():
+def test_aaams_passes_scikit_learns_own_checks():
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     results = checks.check_estimator(AAAMS(1.0, 1.0), on_fail=None, on_skip=None)
     assert len(results) > 30
@@ -28,7 +34,7 @@ def test_it_passes_scikit_learns_own_checks():
     assert set(failed) == set(EXCEPTIONS), failed
 
 
-def test_it_works_at_the_end_of_a_pipeline():
+def test_aaams_works_at_the_end_of_a_pipeline():
     pipeline = pytest.importorskip("sklearn.pipeline")
     scaler = pytest.importorskip("sklearn.preprocessing").StandardScaler()
     rng = np.random.default_rng(0)
@@ -38,13 +44,13 @@ def test_it_works_at_the_end_of_a_pipeline():
     assert len(set(labels[:40]) & set(labels[40:])) == 0
 
 
-def test_clones_keep_every_argument():
+def test_a_clone_keeps_every_argument():
     clone = pytest.importorskip("sklearn.base").clone
     model = AAAMS((1.0, 2.0), (1.0, 1.0), domains=(1, 2), xi=0.5, n_clusters=4)
     assert clone(model).get_params() == model.get_params()
 
 
-def test_a_table_with_named_columns_leaves_its_names():
+def test_a_fit_keeps_the_names_of_columns():
     class Table(np.ndarray):
         columns = ("height", "width")
 
@@ -54,11 +60,11 @@ def test_a_table_with_named_columns_leaves_its_names():
     assert not hasattr(model.fit(np.eye(2)), "feature_names_in_")
 
 
-def test_the_representation_shows_what_differs_from_the_defaults():
+def test_repr_shows_what_differs_from_the_defaults():
     assert repr(AAAMS(1.0, 0.5, min_size=4)) == "AAAMS(bandwidth=1.0, epsilon=0.5, min_size=4)"
 
 
-def test_fitting_needs_neither_scikit_learn_nor_scipy():
+def test_a_fit_needs_neither_scikit_learn_nor_scipy():
     code = (
         "import sys; sys.modules['sklearn'] = sys.modules['scipy'] = None; import numpy as np; "
         "from aaams_stream import AAAMS; print(len(AAAMS(1., 1.).fit(np.eye(3) * 9).modes_))"
@@ -70,61 +76,123 @@ def test_fitting_needs_neither_scikit_learn_nor_scipy():
     assert run.stdout == "3\n", run.stderr
 
 
-@pytest.mark.parametrize(
-    ("points", "message"),
-    [
-        (np.empty((0, 2)), r"0 sample\(s\)"),
-        (np.empty((5, 0)), r"0 feature\(s\)"),
-        (np.ones(5), "Reshape your data"),
-        (np.ones((2, 2, 2)), "2-D"),
-        ([[1.0, np.nan]], "NaN at row 0, column 1"),
-        ([[np.inf, 1.0]], "inf at row 0, column 0"),
-        ([["a", "b"]], "must hold numbers"),
-        ([[1 + 2j]], "Complex"),
-    ],
-)
-def test_bad_points_are_named(points, message):
-    with pytest.raises(ConfigError, match=message):
-        AAAMS(1.0, 1.0).fit(points)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"bandwidth": 0.0}, r"bandwidth must be a number > 0, got 0\.0"),
-        ({"bandwidth": -1}, "bandwidth .* got -1"),
-        ({"bandwidth": "wide"}, "bandwidth .* got 'wide'"),
-        ({"bandwidth": float("nan")}, "bandwidth .* got nan"),
-        ({"bandwidth": (1.0, 2.0)}, "one value for each of 1 domains"),
-        ({"epsilon": -0.1}, r"epsilon must be a number >= 0, got -0\.1"),
-        ({"domains": (1, 2)}, "sum to the 2 columns"),
-        ({"domains": (1, 1)}, "one value for each of 2 domains"),
-        ({"truncation": 0}, "truncation"),
-        ({"xi": 0.0}, "xi"),
-        ({"switch": "never"}, 'switch must be "ess" or "members"'),
-        ({"merge_check": "maybe"}, "merge_check .* got 'maybe'"),
-        ({"delta": 0}, "delta"),
-        ({"max_iter": 1.5}, r"max_iter must be a whole number >= 1, got 1\.5"),
-        ({"patience": 0}, "patience"),
-        ({"perturbations": -1}, "perturbations"),
-        ({"bhattacharyya": -1}, "bhattacharyya"),
-        ({"connect": 0}, "connect"),
-        ({"n_clusters": 0}, "n_clusters"),
-        ({"merge_check": lambda u, y, *_: np.ones(len(y))}, "booleans"),
-    ],
-)
-def test_bad_arguments_are_named_with_their_value(options, message):
-    model = AAAMS(**{"bandwidth": 1.0, "epsilon": 1.0, **options})
-    with pytest.raises(ConfigError, match=message):
-        model.fit(np.random.default_rng(0).normal(size=(20, 2)))
-
-
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [1.0, np.nan], ["a", "b"]])
-def test_bad_weights_are_named(weights):
-    with pytest.raises(ConfigError, match="sample_weight"):
-        AAAMS(1.0, 1.0).fit([[0.0], [1.0]], sample_weight=weights)
-
-
-def test_unknown_parameters_are_named():
+def test_set_params_names_an_unknown_parameter():
     with pytest.raises(ConfigError, match="no parameter 'sigma'; known: bandwidth"):
         AAAMS(1.0, 1.0).set_params(sigma=2)
+
+
+# What must not matter.
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_fit_does_not_depend_on_the_order_of_points(seed):
+    points = skewed_clouds(seed)
+    order = np.random.default_rng(seed).permutation(len(points))
+    labels = AAAMS(0.6, 0.5).fit_predict(points)
+    shuffled = AAAMS(0.6, 0.5).fit_predict(points[order])
+    # Modes of equal density (lone points) are numbered by index: compare the partitions.
+    assert metrics.pri(shuffled, labels[order]) == 1.0
+
+
+@pytest.mark.parametrize("offset", [1e3, -1e6])
+def test_a_fit_does_not_depend_on_where_the_points_lie(offset):
+    points = skewed_clouds(0)
+    here, there = AAAMS(0.6, 0.5).fit(points), AAAMS(0.6, 0.5).fit(points + offset)
+    np.testing.assert_array_equal(here.labels_, there.labels_)
+    np.testing.assert_allclose(here.modes_ + offset, there.modes_, atol=1e-6)
+
+
+def test_a_fit_does_not_depend_on_units():
+    points = skewed_clouds(0)
+    metres, millimetres = AAAMS(0.6, 0.5).fit(points), AAAMS(600.0, 500.0).fit(points * 1000)
+    np.testing.assert_array_equal(metres.labels_, millimetres.labels_)
+    assert metres.n_iter_ == millimetres.n_iter_
+
+
+FIT_AND_PRINT = """
+import sys
+sys.path.insert(0, {tests!r})
+from support.mixtures import skewed_clouds
+from aaams_stream.points import AAAMS
+model = AAAMS(0.6, 0.5, min_size=3, bhattacharyya=0.2).fit(skewed_clouds(1, count={count}))
+print(model.labels_.tobytes().hex(), model.n_iter_, *model.modes_.ravel().round({digits}))
+"""
+
+
+def fitted_elsewhere(count, digits, **environment):
+    """Return what a fresh process prints for one fit under other settings."""
+    code = FIT_AND_PRINT.format(tests=str(TESTS), count=count, digits=digits)
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout
+
+
+def test_a_fit_has_the_same_bits_with_one_thread_and_two():
+    one = fitted_elsewhere(400, 17, NUMBA_NUM_THREADS="1")
+    assert one == fitted_elsewhere(400, 17, NUMBA_NUM_THREADS="2")
+
+
+def test_a_fit_with_interpreted_kernels_gives_the_same_result():
+    compiled = fitted_elsewhere(30, 9, NUMBA_DISABLE_JIT="0")
+    assert compiled == fitted_elsewhere(30, 9, NUMBA_DISABLE_JIT="1")
+
+
+def test_sample_weight_two_counts_as_two_points():
+    points = mixtures.blobs([[0, 0], [6, 0]], count=30).points
+    twice = np.arange(len(points)) % 3 == 0
+    repeated = np.concatenate([points, points[twice]])
+    weighted = AAAMS(0.8, 1.0).fit(points, sample_weight=np.where(twice, 2.0, 1.0))
+    plain = AAAMS(0.8, 1.0).fit(repeated)
+    np.testing.assert_array_equal(weighted.labels_, plain.labels_[: len(points)])
+    np.testing.assert_allclose(weighted.modes_, plain.modes_, atol=0.05)
+
+
+def test_sample_weight_zero_takes_no_part_but_gets_a_label():
+    points = skewed_clouds(0)
+    extra = np.concatenate([points, points[:5] + 0.01])
+    weights = np.r_[np.ones(len(points)), np.zeros(5)]
+    with_extra = AAAMS(0.6, 0.5).fit(extra, sample_weight=weights)
+    without = AAAMS(0.6, 0.5).fit(points)
+    np.testing.assert_array_equal(with_extra.labels_[: len(points)], without.labels_)
+    np.testing.assert_allclose(with_extra.modes_, without.modes_, atol=1e-9)
+    np.testing.assert_array_equal(with_extra.labels_[-5:], without.labels_[:5])
+
+
+# What every result is.
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=st.floats(-9, 9)),
+    st.floats(0.1, 5.0),
+    st.floats(0.0, 5.0),
+)
+def test_a_fit_of_any_points_is_whole_and_orderly(points, sigma, epsilon):
+    model = AAAMS(sigma, epsilon).fit(points)
+    assert np.unique(model.labels_).tolist() == list(range(len(model.modes_)))
+    assert np.isfinite(model.modes_).all()
+    assert (np.linalg.eigvalsh(model.bandwidths_) > 0).all()
+
+
+def test_a_fit_of_identical_points_is_one_cluster():
+    model = AAAMS(1.0, 0.0).fit(np.ones((40, 3)))
+    assert model.labels_.tolist() == [0] * 40
+    np.testing.assert_allclose(model.modes_, np.ones((1, 3)))
+
+
+def test_a_fit_of_one_point_is_one_cluster_with_the_base_bandwidth():
+    model = AAAMS(2.0, 1.0).fit([[3.0, 4.0]])
+    assert model.modes_.tolist() == [[3.0, 4.0]]
+    assert model.bandwidths_.tolist() == [[[4.0, 0.0], [0.0, 4.0]]]
+
+
+def test_modes_begin_with_the_densest():
+    model = AAAMS(0.5, 0.5).fit(skewed_clouds(0))
+    assert (np.diff(model.densities_) <= 0).all()
+    assert 0 < model.densities_[-1] <= model.densities_[0] <= 1

@@ -104,3 +104,9 @@ def read_source(spec: str | Path, **clip: object) -> tuple[list[Frame], Source]:
     """Return all frames of a source and the source after its end; `clip` as in `Clip`."""
     with open_source(spec, Clip(**clip)) as opened:
         return list(opened), opened
+
+
+def film_times(path: Path) -> list[Fraction]:
+    """Return when the frames of a clip are shown."""
+    with av.open(str(path)) as container:
+        return [Fraction(frame.pts * frame.time_base) for frame in container.decode(video=0)]

@@ -21,12 +21,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import zarr.storage._local as local
 
-from aaams_stream import source, store  # noqa: F401  before the forks
-from aaams_stream.draw import video, views  # noqa: F401
-from aaams_stream.run import pipeline
+from aaams_stream.run.segment_video import Job, run_job
 from support import standin
+from support.volumes import files
 
-pipeline.COMMIT_SECONDS = 0.0
 if sys.argv[4:] == ["real"]:
     from aaams_stream.jit import compile_ahead
 
@@ -60,14 +58,9 @@ def run(clip: Path, target: Path, dying: tuple[int, bool] | None = None) -> int:
         return put(path, value, exclusive)
 
     local._put = counted
-    pipeline.segment_video(clip, target, resume=True, with_video=True)
+    run_job(Job(clip, target, resume=True, with_video=True), commit_seconds=0.0)
     os.write(writing, str(writes).encode())
     os._exit(0)
-
-
-def tree(path: Path) -> dict[str, bytes]:
-    """Return every file below a folder."""
-    return {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
 
 
 def main() -> None:
@@ -75,7 +68,7 @@ def main() -> None:
     clip, folder, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     whole, torn = folder / "whole.zarr", folder / "torn.zarr"
     writes = run(clip, whole)
-    expected = tree(whole)
+    expected = files(whole)
     rng = random.Random(0)
     moments = sorted({*(round(n * writes / count) for n in range(1, count)), 1, writes})
     wrong = 0
@@ -83,7 +76,7 @@ def main() -> None:
         shutil.rmtree(torn, ignore_errors=True)
         died = run(clip, torn, (moment, rng.random() < 0.5)) == -1
         done = run(clip, torn) != -1
-        if not (died and done and tree(torn) == expected):
+        if not (died and done and files(torn) == expected):
             wrong += 1
             print(f"write {moment}: died {died}, finished {done}", file=sys.stderr)
     print(len(moments), writes, wrong)

@@ -1,4 +1,4 @@
-"""Drawn point scenes with known labels: mixtures of stretched and turned Gaussians."""
+"""Drawn point scenes: mixtures of stretched and turned Gaussians, most with known labels."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ def cigars_3d(count: int = 500, seed: int = 0) -> Mixture:
     centres = [[0.0, 0.0, 0.0], [0.0, 6.0, 1.0], [14.0, 3.0, 4.0]]
     axes = [[1.0, 0.2, 0.0], [1.0, 0.0, 0.3], [0.0, 0.3, 1.0]]
     return _mixture(centres, axes, 3.0, 0.5, count, seed)
+
+
+def skewed_clouds(seed: int, dims: int = 2, count: int = 50) -> NDArray[np.float64]:
+    """Return two skewed, overlapping clouds and a few stragglers (2·count + 8, dims)."""
+    rng = np.random.default_rng(seed)
+    turn = rng.normal(size=(dims, dims))
+    near = rng.normal(size=(count, dims)) @ turn
+    far = rng.normal(size=(count, dims)) @ turn.T + 5.0
+    return np.concatenate([near, far, rng.uniform(-6, 9, size=(8, dims))])
 
 
 def _mixture(

@@ -90,7 +90,7 @@ def full_update(
     masses: Array,
     centre: Array,
     bandwidth: Array,
-    owners: NDArray[np.int64],
+    owner: NDArray[np.int64],
     bandwidths: Array,
     domains: Sequence[Domain],
     truncation: float,
@@ -99,7 +99,7 @@ def full_update(
     left = np.zeros_like(bandwidth)
     right = np.zeros_like(centre)
     for i in neighbours(points, centre, bandwidth, domains, truncation):
-        sigma_g = bandwidths[owners[i]]
+        sigma_g = bandwidths[owner[i]]
         dist_sq = distances_sq(points[i : i + 1], centre, sigma_g, domains).sum(axis=1)[0]
         term = (
             masses[i] * weight(dist_sq) / np.sqrt(np.linalg.det(sigma_g)) * np.linalg.inv(sigma_g)
@@ -119,15 +119,15 @@ def effective_sample_size(
 
 
 def trajectory_bandwidth(
-    trajectory: Array, densities: Array, xi: float, domains: Sequence[Domain]
+    trajectory: Array, rho: Array, xi: float, domains: Sequence[Domain]
 ) -> Array:
     """Eq. band: density-weighted variance of T_u, plus ξI, eigenvalues clamped to ξ.
 
     `xi` is a share of σ² of each domain.
     """
-    eta = densities @ trajectory / densities.sum()
+    eta = rho @ trajectory / rho.sum()
     centred = trajectory - eta
-    variance = np.einsum("v,va,vb->ab", densities, centred, centred) / densities.sum()
+    variance = np.einsum("v,va,vb->ab", rho, centred, centred) / rho.sum()
     out = np.zeros_like(variance)
     for part, domain in zip(slices(domains), domains, strict=True):
         floor = xi * domain.sigma**2
@@ -136,12 +136,10 @@ def trajectory_bandwidth(
     return out
 
 
-def density_at(
-    position: Array, points: Array, densities: Array, domains: Sequence[Domain]
-) -> float:
+def density_at(position: Array, points: Array, density: Array, domains: Sequence[Domain]) -> float:
     """ρ(u): the stored density of the data point nearest to u, domains measured in σ."""
     dist_sq = (((points - position) / sigmas(domains)) ** 2).sum(axis=1)
-    return float(densities[np.argmin(dist_sq)])
+    return float(density[np.argmin(dist_sq)])
 
 
 def in_vicinity(position: Array, points: Array, domains: Sequence[Domain]) -> NDArray[np.bool_]:
@@ -178,11 +176,11 @@ class Cluster:
     members: list[int]
     bandwidth: Array
     shift: Array
-    density: float = 0.0
-    confident: bool = False
+    rho: float = 0.0
+    adaptive: bool = False
     changed: bool = False
     trajectory: list[Array] = field(default_factory=list)
-    densities: list[float] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)  # ρ of each position
     counts: list[float] = field(default_factory=list)
 
 
@@ -224,8 +222,8 @@ def aaams(
     base = base_bandwidth(domains)
     large = np.full(points.shape[1], np.inf)
     alive = {u: Cluster(points[u].copy(), [u], base, large) for u in range(n)}
-    owners = np.arange(n)
-    rho = bearings = np.zeros(0)
+    owner = np.arange(n)
+    density = bearing = np.zeros(0)
     clusters_left: list[int] = []
     kinds: set[str] = set()
 
@@ -237,23 +235,23 @@ def aaams(
 
         # Phase one: every update sees the state the iteration began with.
         bandwidths = np.broadcast_to(base, (n, *base.shape)).copy()
-        confident = np.zeros(n, bool)
+        adaptive = np.zeros(n, bool)
         for u, c in alive.items():
-            bandwidths[u], confident[u] = c.bandwidth, c.confident
+            bandwidths[u], adaptive[u] = c.bandwidth, c.adaptive
         moved = {}
         first_density = np.zeros(n)
         for u in rows:
             c = alive[u]
             near = neighbours(points, c.position, c.bandwidth, domains, truncation)
-            if not c.confident:
+            if not c.adaptive:
                 kinds.add("scalar")
                 moved[u], first_density[u] = scalar_update(
                     points, masses, c.position, domains, truncation
                 )
-            elif confident[owners[near]].all():
+            elif adaptive[owner[near]].all():
                 kinds.add("full")
                 moved[u] = full_update(
-                    points, masses, c.position, c.bandwidth, owners, bandwidths, domains, truncation
+                    points, masses, c.position, c.bandwidth, owner, bandwidths, domains, truncation
                 )
             else:
                 kinds.add("partial")
@@ -261,37 +259,37 @@ def aaams(
                     points, masses, c.position, c.bandwidth, domains, truncation
                 )
         if not clusters_left:
-            rho = first_density / first_density.max()
-            bearings = np.stack([moved[u] for u in range(n)]) - points
+            density = first_density / first_density.max()
+            bearing = np.stack([moved[u] for u in range(n)]) - points
         for u in rows:
             c = alive[u]
             c.shift = moved[u] - c.position
             c.position = moved[u]
-            c.density = density_at(c.position, points, rho, domains)
+            c.rho = density_at(c.position, points, density, domains)
             count = masses[u] if not clusters_left else 1.0
             c.trajectory.append(c.position)
-            c.densities.append(c.density * count)
+            c.weights.append(c.rho * count)
             c.counts.append(count)
             c.changed = True
 
         # Phase two: the densest cluster first, its candidates densest first, ties by index.
-        for u in sorted(rows, key=lambda u: (-alive[u].density, u)):
+        for u in sorted(rows, key=lambda u: (-alive[u].rho, u)):
             if u not in alive:
                 continue
             c = alive[u]
             inside = np.flatnonzero(in_vicinity(c.position, points, domains))
-            for y in sorted(inside, key=lambda y: (-rho[y], y)):
-                g = owners[y]
-                if g == u or not check(c.position, points[y], c.shift, bearings[y], domains):
+            for y in sorted(inside, key=lambda y: (-density[y], y)):
+                g = owner[y]
+                if g == u or not check(c.position, points[y], c.shift, bearing[y], domains):
                     continue
-                winner, loser = (u, g) if c.density > alive[g].density else (g, u)
+                winner, loser = (u, g) if c.rho > alive[g].rho else (g, u)
                 lost = alive.pop(loser)
                 alive[winner].members += lost.members
                 alive[winner].trajectory += lost.trajectory
-                alive[winner].densities += lost.densities
+                alive[winner].weights += lost.weights
                 alive[winner].counts += lost.counts
                 alive[winner].changed = True
-                owners[lost.members] = winner
+                owner[lost.members] = winner
                 if loser == u:
                     break
 
@@ -300,7 +298,7 @@ def aaams(
                 _refresh(c, masses, domains, xi, ess_min, min_members)
         clusters_left.append(len(alive))
 
-    order = sorted(alive, key=lambda u: (-alive[u].density, u))
+    order = sorted(alive, key=lambda u: (-alive[u].rho, u))
     labels = np.empty(n, np.int64)
     for number, u in enumerate(order):
         labels[alive[u].members] = number
@@ -325,13 +323,13 @@ def _refresh(
     """Renew Σ_u where it is significant; otherwise it stays as it was."""
     c.changed = False
     trajectory = np.stack(c.trajectory)
-    estimate = trajectory_bandwidth(trajectory, np.array(c.densities), xi, domains)
+    estimate = trajectory_bandwidth(trajectory, np.array(c.weights), xi, domains)
     if min_members is not None:
-        c.confident = bool(masses[c.members].sum() >= min_members)
+        c.adaptive = bool(masses[c.members].sum() >= min_members)
     else:
         size = effective_sample_size(trajectory, np.array(c.counts), estimate, domains)
-        c.confident = size >= ess_min
-    if c.confident:
+        c.adaptive = size >= ess_min
+    if c.adaptive:
         c.bandwidth = estimate
 
 

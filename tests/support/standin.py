@@ -58,8 +58,8 @@ class Segmenter:
         segments["id"], segments["area"] = present, areas
         segments["mode"][:, 0] = np.bincount(inverse.ravel(), average.ravel()) / areas
         segments["density"] = areas / ids.size
-        for row, name in enumerate(present):
-            y, x = np.nonzero(ids == name)
+        for row, track_id in enumerate(present):
+            y, x = np.nonzero(ids == track_id)
             segments["bbox"][row] = x.min(), y.min(), x.max() + 1, y.max() + 1
             segments["centroid"][row] = x.mean(), y.mean()
         earlier = np.zeros(0, np.uint32) if before is None else before.alive

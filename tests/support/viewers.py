@@ -15,6 +15,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from support.clocks import PATIENCE
+
 
 class Seen(NamedTuple):
     """One message of the stream, taken apart."""
@@ -31,7 +33,7 @@ def ask(
 ) -> tuple[int, dict[str, Any]]:
     """Send one request, a POST of JSON where there is a body; return status and answer."""
     server = urlsplit(url)
-    connection = http.client.HTTPConnection(str(server.hostname), server.port, timeout=20)
+    connection = http.client.HTTPConnection(str(server.hostname), server.port, timeout=PATIENCE)
     sent = {"Content-Type": "application/json"} if body is not None else {}
     try:
         connection.request(
@@ -53,7 +55,7 @@ class Viewer:
         self, url: str, path: str = "/stream", headers: dict[str, str] | None = None
     ) -> None:
         server = urlsplit(url)
-        self._socket = socket.create_connection((server.hostname, server.port), timeout=60)
+        self._socket = socket.create_connection((server.hostname, server.port), timeout=PATIENCE)
         self._file = self._socket.makefile("rb")
         fields = {
             "Host": server.netloc,

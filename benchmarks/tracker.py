@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import video_quality
@@ -44,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def line(name: str, row: NDArray[Any]) -> str:
+def line(name: str, row: NDArray[np.float64]) -> str:
     """Return one line of the table."""
     scores = f"{row[0]:6.3f} {row[1]:6.3f}    {row[2]:6.3f}"
     return f"{name:<22} {scores}   {1e3 * row[3]:.0f}, {1e3 * row[4]:.0f}"

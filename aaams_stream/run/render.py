@@ -1,0 +1,52 @@
+"""A volume drawn over its source, as a film."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from aaams_stream.draw.video import check_video_target
+from aaams_stream.draw.views import draw_view
+from aaams_stream.errors import SinkError, SourceError
+from aaams_stream.run.sink import open_film
+from aaams_stream.run.stream import pictures_of
+from aaams_stream.source import local_file
+from aaams_stream.store import open_volume
+
+
+def render_volume(
+    store: str | Path,
+    output: str | Path,
+    *,
+    view: str = "boundaries",
+    source: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Draw a volume over its source as an H.264 film that keeps the source's times.
+
+    The pictures come from `source` if given, else from the volume if they are stored there, else
+    from where the volume was made. progress: called with frames done and all. Returns the count.
+    """
+    volume = open_volume(store)
+    path = Path(output).expanduser()
+    origin = local_file(volume.source if source is None else source)
+    check_video_target(path, overwrite, source=origin, volume=volume.path)
+    total = volume.frame_count
+    if not total:
+        raise SinkError(f"{volume.path}: holds no frames yet; --resume goes on with it")
+    done = 0
+    with open_film(path, volume.header, overwrite) as film:
+        with closing(pictures_of(volume, source)) as pictures:
+            for t, picture in zip(range(total), pictures, strict=False):
+                film.add(draw_view(picture.rgb, volume.ids[t], view), picture.time)
+                done = t + 1
+                if progress is not None:
+                    progress(done, total)
+        if done < total:
+            raise SourceError(
+                f"{source or volume.source}: ended after {done} frames of {total}; name the "
+                "pictures the volume was made from with --source"
+            )
+    return done

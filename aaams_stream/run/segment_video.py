@@ -1,0 +1,269 @@
+"""Source to segmenter to volume: a thread each, bounded queues between.
+
+The calling thread computes: numba's parallel kernels must all be called from one. Decoding runs
+ahead of it by a few frames and looks for motion, which needs no labels; writing follows behind.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from aaams_stream import __version__
+from aaams_stream import store as stores
+from aaams_stream.draw.video import check_video_target
+from aaams_stream.errors import SinkError
+from aaams_stream.model import Clip, Frame, FrameSegmentation
+from aaams_stream.params import Params, resolve
+from aaams_stream.run.interrupt import noting_ctrl_c
+from aaams_stream.run.progress import Progress, Tally
+from aaams_stream.run.render import render_volume
+from aaams_stream.run.sink import VolumeSink, open_film
+from aaams_stream.run.threads import AHEAD, BEHIND, AsyncSink, prefetch
+from aaams_stream.source import INTERRUPTED, local_file, open_source
+
+if TYPE_CHECKING:
+    from aaams_stream.core.segmenter import Segmenter
+    from aaams_stream.core.state import SegmenterState
+    from aaams_stream.source import Source
+
+# Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
+# chunk of every column once more; a crash loses what came after it.
+COMMIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be segmented, how, and where it goes."""
+
+    source: str | Path
+    store: Path
+    params: Params = field(default_factory=Params)
+    clip: Clip = field(default_factory=Clip)
+    with_video: bool = False
+    resume: bool = False
+    overwrite: bool = False
+    overlay: Path | None = None  # a film beside the volume
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run left behind."""
+
+    store: Path
+    frames: int  # in the volume
+    resumed_from: int  # frames that were there before
+    width: int
+    height: int
+    complete: bool
+    ended: str  # how the source ended: "complete", "damaged: …", "interrupted"
+    seconds: float
+    fps: float
+    segments: float  # mean per frame of this run
+    identities: int
+    events: int
+    size: int  # bytes on disk
+    warnings: tuple[str, ...]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after the volume was brought to a valid end; `summary` tells what it holds."""
+
+    def __init__(self, summary: Summary) -> None:
+        super().__init__(f"{summary.store}: {summary.frames} frames")
+        self.summary = summary
+
+
+def segment_video(
+    source: str | Path,
+    store: str | Path,
+    params: Params | str | Path | None = None,
+    *,
+    segments: int | None = None,
+    start: float | Fraction | None = None,
+    duration: float | Fraction | None = None,
+    every: int = 1,
+    size: tuple[int, int] | None = None,
+    with_video: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    overlay: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Summary:
+    """Segment a video into the Zarr volume `store`.
+
+    source, start, duration, every, size: see `Clip`. segments: the wanted number
+    per frame, instead of the settings'. with_video: store the frames too. resume: continue a
+    volume that is not complete, or begin one. overwrite: replace a volume. overlay: an MP4 to
+    write beside it. progress: called after every frame.
+
+    The first Ctrl-C finishes the chunk at hand and raises `Interrupted`; a second one stops at
+    once, and the volume ends at its last commit. Either way it can be resumed.
+    """
+    settings = resolve(params)
+    if segments is not None:
+        settings = settings.updated({"stream": {"segments": segments}})
+    job = Job(
+        source=source,
+        store=Path(store).expanduser(),
+        params=settings,
+        clip=Clip(start, duration, every, size),
+        with_video=with_video,
+        resume=resume,
+        overwrite=overwrite,
+        overlay=None if overlay is None else Path(overlay).expanduser(),
+    )
+    return run_job(job, progress)
+
+
+def run_job(
+    job: Job,
+    progress: Callable[[Progress], None] | None = None,
+    *,
+    commit_seconds: float = COMMIT_SECONDS,
+) -> Summary:
+    """Do what `segment_video` promises; `commit_seconds` lie between two commits."""
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        # first the source: a wrong name must not cost an existing volume
+        frames = stack.enter_context(open_source(job.source, job.clip))
+        header = _header(job, frames)
+        # what can go wrong with the film does so before a volume is begun or replaced
+        saved = film = None
+        replace = job.overwrite or job.resume
+        if job.overlay is not None:
+            check_video_target(
+                job.overlay, replace, source=local_file(job.source), volume=job.store
+            )
+        if job.resume and stores.is_volume(job.store):
+            writer, saved = stores.resume(job.store, header, __version__)
+        else:
+            if job.overlay is not None:
+                film = stack.enter_context(open_film(job.overlay, header, replace))
+            writer = stores.create(job.store, header, __version__, overwrite=job.overwrite)
+        stack.callback(writer.release)
+        tally = Tally(writer.frames, frames.frame_estimate, progress)
+        interrupted = False
+        if not writer.complete:
+            segmenter = _segmenter(job, saved)
+            frames.skip(writer.frames)
+            sink = VolumeSink(writer, film)
+            interrupted = _segment(frames, segmenter, sink, tally, commit_seconds)
+    if job.overlay is not None and film is None and not interrupted:
+        # its beginning was missing
+        render_volume(job.store, job.overlay, source=job.source, overwrite=True)
+    summary = _summary(job.store, tally, time.monotonic() - begun, tuple(frames.warnings))
+    if interrupted:
+        raise Interrupted(summary)
+    return summary
+
+
+def _header(job: Job, frames: Source) -> stores.Header:
+    return stores.Header(
+        width=frames.width,
+        height=frames.height,
+        rate=frames.rate,
+        time_base=frames.time_base,
+        spec=frames.spec,
+        fingerprint=frames.fingerprint,
+        selection=job.clip.to_record(),
+        configuration=job.params.to_dict(),
+        with_video=job.with_video,
+    )
+
+
+def _segmenter(job: Job, saved: Mapping[str, NDArray[Any]] | None) -> Segmenter:
+    """Return a segmenter, new or with the state that was saved with a volume."""
+    from aaams_stream.core.segmenter import Segmenter
+    from aaams_stream.core.state import SegmenterState
+    from aaams_stream.jit import compile_ahead
+
+    compile_ahead()
+    try:
+        state = None if saved is None else SegmenterState.from_arrays(saved)
+    except ValueError as error:
+        raise SinkError(f"{job.store}: {error}; --overwrite begins anew") from None
+    return Segmenter(job.params, state=state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segmented:
+    """One frame on its way to the volume, with the state after it where a commit is due."""
+
+    frame: Frame
+    segmentation: FrameSegmentation
+    state: SegmenterState | None
+
+
+def _segment(
+    frames: Source, segmenter: Segmenter, sink: VolumeSink, tally: Tally, commit_seconds: float
+) -> bool:
+    """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C."""
+    from aaams_stream.core.flow import with_flow
+
+    def write(item: _Segmented) -> None:
+        sink.append(item.frame, item.segmentation, item.state)
+
+    interrupted = False
+    tally.start()
+    last_commit = time.monotonic()
+    with noting_ctrl_c() as ctrl_c, AsyncSink(write, BEHIND) as behind:
+
+        def should_stop() -> bool:
+            nonlocal interrupted
+            interrupted = frames.live and ctrl_c.pressed
+            return interrupted
+
+        seen = with_flow(frames, segmenter.params)
+        with closing(prefetch(seen, AHEAD, stop=frames.stop, should_stop=should_stop)) as stream:
+            for frame, hint in stream:
+                segmentation = segmenter.step(frame.rgb, float(frame.time), hint)
+                whole = (frame.index + 1) % stores.CHUNK_FRAMES == 0
+                stopping = ctrl_c.pressed  # once: a press from here on counts with the next frame
+                due = stopping or time.monotonic() - last_commit >= commit_seconds
+                state = None
+                if whole and due:
+                    last_commit, state = time.monotonic(), segmenter.state
+                behind.put(_Segmented(frame, segmentation, state))
+                tally.add(segmentation, stopping)
+                if stopping and (whole or frames.live):
+                    interrupted = True
+                    break
+    if not interrupted:
+        sink.finish(frames.ended)
+    elif frames.live:  # which has no other end and cannot be resumed
+        sink.finish(INTERRUPTED)
+    return interrupted
+
+
+def _summary(path: Path, tally: Tally, seconds: float, warnings: tuple[str, ...]) -> Summary:
+    """Tell what the volume holds now."""
+    volume = stores.open_volume(path)
+    events = volume.events
+    # ids grow from 1 and are never used again: the largest given out is their number
+    identities = int(events["id"].max(initial=0))
+    if volume.frame_count:
+        identities = max(identities, int(volume.segments(-1)["id"].max(initial=0)))
+    return Summary(
+        store=path,
+        frames=volume.frame_count,
+        resumed_from=tally.resumed_from,
+        width=volume.width,
+        height=volume.height,
+        complete=volume.complete,
+        ended=volume.ended,
+        seconds=seconds,
+        fps=tally.fps,
+        segments=tally.segments,
+        identities=identities,
+        events=len(events),
+        size=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        warnings=warnings,
+    )

@@ -1,0 +1,58 @@
+"""Where segmented frames go: a volume, and a film beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aaams_stream.draw.video import VideoWriter
+from aaams_stream.draw.views import draw_view
+from aaams_stream.model import Frame, FrameSegmentation
+
+if TYPE_CHECKING:
+    from aaams_stream.core.state import SegmenterState
+    from aaams_stream.store import Header, VolumeWriter
+
+
+class VolumeSink:
+    """Writes frames to a volume and, if there is one, draws them on a film.
+
+    The film stays open: whoever opened it closes it.
+    """
+
+    def __init__(self, writer: VolumeWriter, film: VideoWriter | None = None) -> None:
+        self._writer = writer
+        self._film = film
+
+    @property
+    def frames(self) -> int:
+        """How many the volume has, with those from before."""
+        return self._writer.frames
+
+    def append(
+        self,
+        frame: Frame,
+        segmentation: FrameSegmentation,
+        state: SegmenterState | None = None,
+    ) -> None:
+        """Write the next frame; commit all so far if the segmenter's `state` after it is given.
+
+        A state may come only where a chunk of the volume ends.
+        """
+        self._writer.append(segmentation, float(frame.time), frame.rgb)
+        if state is not None:
+            self._writer.commit(state.to_arrays())
+        if self._film is not None:
+            self._film.add(draw_view(frame.rgb, segmentation.ids), frame.time)
+
+    def finish(self, ended: str) -> None:
+        """Mark the volume complete; `ended` says how the source ended."""
+        self._writer.finish(ended)
+
+
+def open_film(path: Path, header: Header, overwrite: bool) -> VideoWriter:
+    """Begin a film of a volume, with the size and the times of its frames."""
+    size = (header.width, header.height)
+    return VideoWriter(
+        path, size, rate=header.rate, time_base=header.time_base, overwrite=overwrite
+    )

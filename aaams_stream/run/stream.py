@@ -1,0 +1,97 @@
+"""Segmented frames one by one: live from a source, or again from a volume."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aaams_stream.errors import SourceError
+from aaams_stream.model import Clip, Frame, FrameSegmentation
+from aaams_stream.params import Params
+from aaams_stream.run.threads import AHEAD, prefetch
+from aaams_stream.source import open_source
+
+if TYPE_CHECKING:
+    from aaams_stream.store import Volume
+
+
+def stream(
+    source: str | Path,
+    params: Params | str | Path | None = None,
+    *,
+    segments: int | None = None,
+    start: float | Fraction | None = None,
+    duration: float | Fraction | None = None,
+    every: int = 1,
+    size: tuple[int, int] | None = None,
+) -> Generator[FrameSegmentation]:
+    """Segment a source live: yield each frame as it is done, with its picture.
+
+    Takes what `segment_video` takes, and stores nothing. Never looks ahead. Decoding runs in a
+    thread of its own, which ends with the generator.
+    """
+    from aaams_stream.core.flow import with_flow
+    from aaams_stream.core.segmenter import Segmenter
+    from aaams_stream.jit import compile_ahead
+
+    segmenter = Segmenter(params, segments=segments)
+    compile_ahead()
+    with open_source(source, Clip(start, duration, every, size)) as frames:
+        seen = with_flow(frames, segmenter.params)
+        with closing(prefetch(seen, AHEAD, stop=frames.stop)) as pictures:
+            for frame, hint in pictures:
+                result = segmenter.step(frame.rgb, float(frame.time), hint)
+                yield dataclasses.replace(result, rgb=frame.rgb)
+
+
+def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameSegmentation]:
+    """Yield the frames of a volume as `stream` would have, with their pictures.
+
+    The pictures come from `source` if given, else from the volume if they are stored there, else
+    from where the volume was made.
+    """
+    times = volume.times
+    with closing(pictures_of(volume, source)) as pictures:
+        for t, picture in zip(range(volume.frame_count), pictures, strict=False):
+            yield FrameSegmentation(
+                index=t,
+                time=float(times[t]),
+                ids=volume.ids[t],
+                segments=volume.segments(t),
+                adjacency=volume.adjacency(t),
+                events=volume.events_at(t),
+                stats={},
+                rgb=picture.rgb,
+            )
+
+
+def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
+    """Yield the frames a volume was made from."""
+    header = volume.header
+    if source is None and volume.video is not None:
+        for index, seconds in enumerate(volume.times):
+            when = round(Fraction(float(seconds)) / header.time_base) * header.time_base
+            rgb = np.ascontiguousarray(volume.video[index].transpose(1, 2, 0))
+            yield Frame(index, when, rgb)
+        return
+    clip = Clip(**{**header.selection, "size": (volume.width, volume.height)})
+    try:
+        opened = open_source(header.spec if source is None else source, clip)
+    except SourceError as error:
+        if source is not None:
+            raise
+        raise SourceError(f"{error}; the volume was made from it: name it with --source") from error
+    with opened as frames:
+        if source is None and frames.fingerprint != header.fingerprint:
+            raise SourceError(
+                f"{header.spec}: has changed since the volume was made; name the right file with "
+                "--source"
+            )
+        with closing(prefetch(frames, AHEAD, stop=frames.stop)) as pictures:
+            yield from pictures

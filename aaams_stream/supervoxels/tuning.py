@@ -1,0 +1,113 @@
+"""The constants of the tracker, each with what it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerTuning:
+    """What the tracker weighs, and how much; one setting serves all clips.
+
+    Chosen on sequences of DAVIS with `benchmarks/tracker.py`. A third or three times the value
+    moved the mean J of four of them by more than .03 for place, colour, motion (its spread and
+    limit, too), outside_belief and pixel_place alone; shares end at 1.
+
+    Lengths are shares of the picture's diagonal or of the object's size (the root of its area), so
+    that they hold at any resolution. A belief is a number from 0 to 1, log odds are its logit.
+    """
+
+    # Weights of the five witnesses on a segment. The larger one is, the more it overrules the
+    # others; at 0 it is not heard.
+    identity: float = 1.0  # too large: an id that strays onto the ground takes the mask along
+    place: float = 1.0  # too small: the mask leaks to where the object cannot be
+    colour: float = 1.6  # too large: the mask leaks into what has the same colour
+    motion: float = 1.25  # too large: all that moves along joins; too small: the ground does
+    contact: float = 2.0  # too large: regions tip over as one; too small: the mask frays
+
+    # Log odds before any witness has spoken. Lower: smaller masks with fewer false parts.
+    bias: float = -0.3
+
+    # Beliefs are kept this far from 0 and 1 before their log odds are taken. Larger: no single
+    # witness can settle the matter; smaller: one that is certain outvotes all others.
+    belief_margin: float = 0.02
+    # The same for what neighbours agreed on. Larger: pixels differ from their segment sooner.
+    verdict_margin: float = 0.01
+
+    # L*a*b* units: contacts with more contrast than this hardly count. Larger: beliefs spread
+    # across visible edges; smaller: hardly at all, and the mask frays.
+    edge_contrast: float = 10.0
+    # Rounds of asking the neighbours. More reach farther through the graph and cost time.
+    contact_rounds: int = 10
+
+    # Of the object's size: how far a warped mask is blurred. Larger forgives wrong motion but
+    # blurs the outline; smaller holds on to an outline that motion misplaced.
+    warp_blur: float = 0.1
+    # Belief in what was out of the picture. Larger: what enters at the rim joins the object.
+    outside_belief: float = 0.2
+    # How much of the old belief in an id is kept a frame. Larger: slow to notice that an id has
+    # strayed; smaller: one bad frame is not forgiven.
+    identity_inertia: float = 0.65
+    # Ids that are remembered. Fewer: what was hidden for long is not recognised.
+    identity_memory: int = 4096
+
+    # Weights of a pixel's own place and colour against its segment's. Larger: segments are cut
+    # more freely, and outlines get rough; at 0 masks are made of whole segments.
+    pixel_place: float = 1.2
+    pixel_colour: float = 0.3
+    # As `belief_margin`, for pixels.
+    pixel_margin: float = 0.05
+    # Log odds by which a pixel may differ from its segment. Larger: even a segment of which all
+    # is certain may be cut.
+    pixel_limit: float = 3.0
+
+    # Log odds that a colour can give. Smaller: outlines are smoother, and look-alikes join.
+    colour_limit: float = 3.0
+    # Bins by which histograms are blurred. Larger forgives changes of light and confuses shades.
+    colour_blur: float = 0.6
+    # Rate a frame at which colours of late follow. Larger adapts faster and drifts faster.
+    colour_rate: float = 0.05
+    # Share of the first frame's colours, against those of late. Larger: no drift, and no memory
+    # of sides that the object shows later.
+    first_object: float = 0.6
+    first_around: float = 0.3
+    # Of the object's size: how far its surroundings reach. Larger: colours from farther away
+    # speak against the object.
+    around_reach: float = 0.6
+    # Weight of colours beyond the surroundings. Larger: the whole picture speaks against it.
+    far_weight: float = 0.1
+    # Share below which a colour says nothing of the object, or of its surroundings. That the
+    # second is larger says: what is new more likely came from there. Larger: only frequent
+    # colours speak.
+    rare_object: float = 1e-5
+    rare_around: float = 5e-5
+
+    # Of the diagonal: how unlike motions within one thing are. Larger: motion tells less apart;
+    # smaller: the noise of the flow decides.
+    motion_spread: float = 0.003
+    # Log odds that motion can give. Larger: it can decide alone.
+    motion_limit: float = 2.25
+
+    # Of the diagonal: side of the cells in which the object is matched as a whole. Larger is
+    # faster and coarser.
+    match_cell: float = 0.004
+    # L*a*b* units over three channels: differences count up to this. Larger: light and what
+    # covers the object disturb the match; smaller: everything matches.
+    match_limit: float = 12.0
+    # Cells a frame within which the object is sought around where it should be. Larger catches
+    # faster motion, costs time and finds more look-alikes.
+    match_reach: int = 20
+    # Cost of a match far from where the object should be, as a share of the worst match. Larger:
+    # it moves on as before unless the picture speaks clearly.
+    match_pull: float = 0.003
+    # Cells an object must have to be matched. Larger: small objects go by optical flow alone.
+    match_cells: int = 6
+
+    # How much the area may change from frame to frame before the threshold gives way, and by how
+    # many log odds it may. Larger growth, smaller yield: leaks and losses go unchecked. The other
+    # way: the size is held against the witnesses, also where the object really grows or vanishes.
+    growth: float = 0.1
+    growth_yield: float = 1.0
+    # Of the first size: what the tracker takes for the object's size at least. Larger: an object
+    # that is nearly covered is sought in a wider place.
+    least_size: float = 0.3

@@ -1,0 +1,56 @@
+"""Volumes drawn over their sources."""
+
+from __future__ import annotations
+
+import signal
+from fractions import Fraction
+
+import pytest
+from support.clips import film_times, moving_frames, write_clip
+
+from aaams_stream.errors import SinkError, SourceError
+from aaams_stream.run.render import render_volume
+from aaams_stream.run.segment_video import segment_video
+from aaams_stream.store import open_volume
+
+
+@pytest.mark.parametrize("with_video", [False, True])
+def test_render_takes_the_source_or_the_volume_s_own_pictures(tmp_path, with_video):
+    source = write_clip(tmp_path / "a.mkv", moving_frames(11), rate=10)
+    segment_video(source, tmp_path / "a.zarr", with_video=with_video, start=0.5)
+    if with_video:
+        source.unlink()
+    film = tmp_path / "o.mp4"
+    assert render_volume(tmp_path / "a.zarr", film, view="colours") == 6
+    assert film_times(film) == [Fraction(tick, 10) for tick in range(5, 11)]
+    with pytest.raises(SinkError, match="--overwrite"):
+        render_volume(tmp_path / "a.zarr", film)
+    assert render_volume(tmp_path / "a.zarr", film, overwrite=True) == 6
+
+
+def test_render_asks_for_a_source_that_moved_or_changed(tmp_path):
+    source = write_clip(tmp_path / "a.mkv", moving_frames(11), rate=10)
+    segment_video(source, tmp_path / "a.zarr")
+    moved = source.rename(tmp_path / "b.mkv")
+    with pytest.raises(SourceError, match="--source"):
+        render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4")
+    write_clip(source, moving_frames(11, seed=1), rate=10)
+    with pytest.raises(SourceError, match="has changed"):
+        render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4")
+    assert not (tmp_path / "o.mp4").exists()
+    write_clip(source, moving_frames(4), rate=10)
+    with pytest.raises(SourceError, match="ended after 4 frames of 11"):
+        render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4", source=source)
+    assert not (tmp_path / "o.mp4").exists()
+    assert render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4", source=moved) == 11
+
+
+def test_render_refuses_a_volume_without_frames(clip, tmp_path):
+    def press(progress):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        segment_video(clip, tmp_path / "a.zarr", progress=press)
+    assert open_volume(tmp_path / "a.zarr").frame_count == 0
+    with pytest.raises(SinkError, match=r"a\.zarr: holds no frames yet; --resume"):
+        render_volume(tmp_path / "a.zarr", tmp_path / "a.mp4")

@@ -1,0 +1,39 @@
+"""History through splits and merges."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aaams_stream.model import EventKind
+from aaams_stream.store.lineage import lineage
+from aaams_stream.store.tracks import EVENT_ROW_DTYPE
+
+
+def family(*rows):
+    return np.array([(frame, kind, a, b) for frame, kind, a, b in rows], EVENT_ROW_DTYPE)
+
+
+def test_lineage_follows_splits_and_merges_in_the_order_of_time():
+    split, merge, death = EventKind.SPLIT, EventKind.MERGE, EventKind.DEATH
+    events = family(
+        (1, split, 5, 2),  # 5 leaves 2
+        (2, merge, 3, 2),  # 3 joins 2: too late to be of 5's blood
+        (3, split, 6, 5),
+        (4, merge, 5, 9),
+        (5, split, 7, 9),
+        (5, death, 6, 0),
+    )
+    found = lineage(events, 5)
+    assert found.ancestors == (2,)
+    assert found.descendants == (6, 9, 7)
+    assert found.events["frame"].tolist() == [1, 3, 4, 5]
+    assert lineage(events, 2).ancestors == (3,)
+    assert lineage(events, 2).descendants == (5, 6, 9, 7)
+    assert lineage(events, 8).ancestors == lineage(events, 8).descendants == ()
+
+
+def test_lineage_in_a_volume_agrees_with_its_parents(volume):
+    for track in volume.tracks[volume.tracks["parent"] > 0]:
+        found = volume.lineage(int(track["id"]))
+        assert found.ancestors[0] == track["parent"]
+        assert int(track["id"]) in volume.lineage(int(track["parent"])).descendants

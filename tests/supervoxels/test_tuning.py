@@ -1,0 +1,68 @@
+"""The constants of the tracker: each of them reaches the frame."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from support.followed import truth_of
+
+import aaams_stream as aaams
+from aaams_stream.supervoxels.tuning import TrackerTuning
+
+FIELDS = [field.name for field in dataclasses.fields(TrackerTuning)]
+# The balloon hardly changes its size: only a tracker that allows for no growth at all balances it.
+STRICT = TrackerTuning(growth=0.0)
+OTHER = {  # twice the default would not be felt in this clip, or is no share
+    "contact_rounds": 0,
+    "first_object": 0.1,
+    "identity_memory": 20,
+    "match_limit": 1.0,
+    "match_reach": 1,
+    "match_pull": 1.0,
+    "match_cells": 10**6,
+    "growth_yield": 0.0,
+    "least_size": 5.0,
+}
+
+
+def followed(clip, *tuning):
+    """Return what is known of the balloon after three frames that lie far apart."""
+    known = aaams.begin_following(clip[0], truth_of(0), *tuning)
+    for frame in clip[5::5]:
+        known = aaams.keep_following(known, frame, *tuning)
+    return known
+
+
+def values(record):
+    """Yield the values of a record and of the records in it."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        yield from values(value) if dataclasses.is_dataclass(value) else [value]
+
+
+def same(first, second):
+    pairs = zip(values(first), values(second), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_tuning_reaches_the_frame_with_every_field(clip, name):
+    value = OTHER.get(name, 2 * getattr(TrackerTuning(), name))
+    other = dataclasses.replace(STRICT, **{name: value})
+    assert not same(followed(clip, other), followed(clip, STRICT))
+
+
+def test_tuning_is_the_default_of_every_step(clip):
+    known = followed(clip)
+    assert same(known, followed(clip, TrackerTuning()))
+    *_, last = aaams.follow(clip[::5], truth_of(0))
+    np.testing.assert_array_equal(last, known.mask)
+
+
+def test_tuning_is_passed_on_by_follow(clip):
+    reluctant = TrackerTuning(bias=-30.0)
+    *_, last = aaams.follow(clip[::5], truth_of(0), reluctant)
+    np.testing.assert_array_equal(last, followed(clip, reluctant).mask)
+    assert not last.any()
