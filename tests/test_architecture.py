@@ -6,10 +6,11 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
+import numpy as np
 import pytest
 from support import ROOT
 
@@ -155,14 +156,14 @@ def test_kernels_know_only_numba_and_numpy(path):
         assert shared or top in {"__future__", "math", "numpy", "numba", "typing"}
 
 
-def record_classes(trees: Sequence[ast.Module]) -> dict[str, set[str]]:
-    """Return the fields of every NamedTuple by its name."""
-    return {
-        node.name: {part.target.id for part in node.body if is_field(part)}
-        for tree in trees
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases)
-    }
+def record_classes(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+    """Return the fields of every NamedTuple by its name, without those that arrays have too."""
+    fields: dict[str, set[str]] = {}
+    for node in (part for tree in trees for part in tree.body):
+        if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases):
+            own = {part.target.id for part in node.body if is_field(part)}
+            fields.setdefault(node.name, set()).update(own - set(dir(np.ndarray)))
+    return fields
 
 
 def is_field(part: ast.AST) -> TypeGuard[Any]:
@@ -186,13 +187,13 @@ def parameters(kernel: ast.FunctionDef) -> list[str]:
 
 
 def records_of(
-    kernel: ast.FunctionDef, classes: dict[str, set[str]], known: dict[str, set[int]]
+    kernel: ast.FunctionDef, classes: dict[str, set[str]], taking: dict[str, set[int]]
 ) -> set[str]:
     """Return the names of a kernel that hold records when a parallel loop begins.
 
-    A parameter is one if a field of it is read, if it is taken apart, or if it is passed to a
-    kernel as a parameter that is one; known: such parameters by kernel. So is what is put together
-    outside of the loops, and another name of one.
+    A parameter is one if a field of it is read, if it is taken apart, or if it is passed on as a
+    parameter that is one; taking: which of their parameters are records, for the kernels that this
+    one can call. So is what is put together outside of the loops, and another name of one.
     """
     fields = set().union(*classes.values())
     taken = set(parameters(kernel))
@@ -202,9 +203,8 @@ def records_of(
         if read or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)):
             found |= {ast.unparse(node.value)} & taken
         elif isinstance(node, ast.Call):
-            for place, argument in enumerate(node.args):
-                if place in known.get(ast.unparse(node.func), ()):
-                    found |= {ast.unparse(argument)} & taken
+            for place in taking.get(ast.unparse(node.func), ()):
+                found |= {ast.unparse(argument) for argument in node.args[place:][:1]} & taken
     for node in outside_prange(kernel):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             value = node.value
@@ -214,23 +214,32 @@ def records_of(
     return found
 
 
-def records_in_parallel_loops(sources: Sequence[str]) -> list[str]:
-    """Return where parallel loops name a record that was there before them: kernel and name."""
-    trees = [ast.parse(source) for source in sources]
-    classes = record_classes(trees)
-    kernels = [part for tree in trees for part in tree.body if isinstance(part, ast.FunctionDef)]
-    known: dict[str, set[int]] = {}
+def records_in_parallel_loops(sources: Mapping[str, str]) -> list[str]:
+    """Return where parallel loops name a record that was there before them: kernel and name.
+
+    sources: the text of the files by their names; a kernel calls those of its own and of `common`.
+    """
+    trees = {file: ast.parse(source) for file, source in sources.items()}
+    classes = record_classes(trees.values())
+    kernels = [
+        (file, part)
+        for file, tree in trees.items()
+        for part in tree.body
+        if isinstance(part, ast.FunctionDef)
+    ]
+    taking: dict[str, dict[str, set[int]]] = {}
     while True:  # until no kernel passes a record to one that was not known to take it
-        found = [records_of(kernel, classes, known) for kernel in kernels]
-        before, known = known, {}
-        for kernel, records in zip(kernels, found, strict=True):
+        shared = taking.get("common", {})
+        found = [records_of(part, classes, shared | taking.get(file, {})) for file, part in kernels]
+        before, taking = taking, {}
+        for (file, kernel), records in zip(kernels, found, strict=True):
             places = {p for p, name in enumerate(parameters(kernel)) if name in records}
-            known.setdefault(kernel.name, set()).update(places)
-        if known == before:
+            taking.setdefault(file, {})[kernel.name] = places
+        if taking == before:
             break
     return [
-        f"{kernel.name}: {node.id}"
-        for kernel, records in zip(kernels, found, strict=True)
+        f"{file}.{kernel.name}: {node.id}"
+        for (file, kernel), records in zip(kernels, found, strict=True)
         for loop in filter(is_prange, ast.walk(kernel))
         for part in loop.body
         for node in ast.walk(part)
@@ -246,8 +255,8 @@ def test_parallel_loops_name_no_record():
     loop, and what must go on to another kernel is put together inside. What a loop runs over
     (`prange(record.field.size)`) is found before, and may name one.
     """
-    sources = [(PACKAGE / path).read_text(encoding="utf-8") for path in KERNELS]
-    assert record_classes([ast.parse(source) for source in sources])
+    sources = {path.stem: (PACKAGE / path).read_text(encoding="utf-8") for path in KERNELS}
+    assert record_classes(map(ast.parse, sources.values()))
     assert records_in_parallel_loops(sources) == []
 
 
@@ -283,7 +292,10 @@ def further(i, both):
 )
 def test_the_search_for_records_in_parallel_loops_finds_them(lines, wrong):
     kernel = "\n    ".join(["def kernel(pair, n):", *lines])
-    assert records_in_parallel_loops([RECORDS + kernel]) == ([f"kernel: {wrong}"] if wrong else [])
+    expected = [f"file.kernel: {wrong}"] if wrong else []
+    assert records_in_parallel_loops({"file": RECORDS + kernel}) == expected
+    # the same where what it calls stands in the file that all share
+    assert records_in_parallel_loops({"common": RECORDS, "file": kernel}) == expected
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if room_of(p) in ALGORITHM], ids=str)
