@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from aaams_stream.kernels.common import add_pair, find_slot
+
 
 @njit(cache=True, error_model="numpy")
 def squared_distances(marked, out):
@@ -63,41 +65,34 @@ def squared_distances(marked, out):
 
 
 @njit(cache=True, error_model="numpy")
-def count_pairs(ids, truth, rgb, keys, sums):
+def count_pairs(ids, truth, rgb, pairs):
     """Count the pixels of every pair of id and truth label, and add up their colours.
 
-    ids, truth (h, w) uint32; rgb (h, w, 3) uint8, or (0, 0, 3) for no colours. keys (n,) uint64
-    and sums (n, 4) int64 make up a hash table; n is a power of two, sums all zero. Writes the key
-    id << 32 | label, the pixels and the sums of R, G and B of each pair to one slot; the order
-    of slots means nothing. Returns the number of pairs, or -1 if they would fill half the table.
+    ids, truth (h, w) uint32; rgb (h, w, 3) uint8, or (0, 0, 3) for no colours. Fills pairs of id
+    and label: sums are the pixels and the sums of R, G and B.
     """
     height, width = ids.shape
     coloured = rgb.shape[0] > 0
-    mask = np.uint64(keys.shape[0] - 1)
-    most = keys.shape[0] // 2
-    found = 0
-    last = np.uint64(0)
-    slot = -1
+    slots = pairs.slots
+    sums = pairs.sums
+    n = np.int64(0)
+    e = np.int64(0)
     for y in range(height):
         for x in range(width):
-            key = (np.uint64(ids[y, x]) << np.uint64(32)) | np.uint64(truth[y, x])
-            if slot < 0 or key != last:  # most pixels are like their neighbour
-                last = key
-                # Mixed by shifts alone, which no integer type can overflow.
-                mixed = key ^ (key >> np.uint64(32)) ^ (key >> np.uint64(23))
-                slot = np.int64((mixed ^ (mixed >> np.uint64(15))) & mask)
-                while sums[slot, 0] > 0 and keys[slot] != key:
-                    slot = np.int64(np.uint64(slot + 1) & mask)
-                if sums[slot, 0] == 0:
-                    found += 1
-                    if found > most:
-                        return -1
-                    keys[slot] = key
-            sums[slot, 0] += 1
+            a = ids[y, x]
+            b = truth[y, x]
+            if n == 0 or pairs.first[e] != a or pairs.second[e] != b:  # most are like the last
+                slot = find_slot(a, b, pairs)
+                if slots[slot] < 0:
+                    n = add_pair(a, b, slot, pairs, n)
+                    if n < 0:
+                        return n
+                e = np.int64(slots[slot])
+            sums[e, 0] += 1.0
             if coloured:
                 for c in range(3):
-                    sums[slot, c + 1] += rgb[y, x, c]
-    return found
+                    sums[e, c + 1] += rgb[y, x, c]
+    return n
 
 
 @njit(cache=True, error_model="numpy")

@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from aaams_stream.kernels.common import find_root
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -50,7 +52,7 @@ class Clusters(NamedTuple):
     nearest: Ints  # (n,) the data point nearest to its position
     rho: Floats  # (n,) density there
     parent: Ints  # (n,) union-find: itself while a cluster lives
-    count: Floats  # type: ignore[assignment]  # (n,) members, by weight; hides tuple.count
+    members: Floats  # (n,) by weight
     changed: Flags  # (n,) bandwidth is out of date
 
 
@@ -420,15 +422,6 @@ def extend_trajectories(rows, counts, domains, clusters, trajectories, used):
 
 
 @njit(cache=True, error_model="numpy")
-def find_root(parent, i):
-    """Return the cluster that owns i, shortening the path on the way."""
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
-
-
-@njit(cache=True, error_model="numpy")
 def absorb(winner, loser, domains, clusters, trajectories):
     """Let `winner` take over the members and the trajectory set of `loser`."""
     first, last = domains.first, domains.last
@@ -437,7 +430,7 @@ def absorb(winner, loser, domains, clusters, trajectories):
     head, tail = trajectories.head, trajectories.tail
     dims = mean.shape[1]
     clusters.parent[loser] = winner
-    clusters.count[winner] += clusters.count[loser]
+    clusters.members[winner] += clusters.members[loser]
     clusters.changed[winner] = True
     total = mass[winner] + mass[loser]
     if mass[loser] > 0.0:

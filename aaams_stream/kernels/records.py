@@ -5,13 +5,14 @@ Symmetric matrices are upper triangles: LL, La, Lb, aa, ab, bb and xx, xy, yy.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Labels = NDArray[Any]  # int32, or uint32 where they are ids
 
 
 class Scales(NamedTuple):
@@ -68,12 +69,12 @@ class Prediction(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """A table of pairs of labels, each with two sums; rows are in the order in which pairs are met.
+    """A table of pairs of labels, each with its sums; rows are in the order they are met.
 
     Kernels that fill one return the number of pairs, or -1 where there was too little room.
     """
 
     slots: Ints  # (c,) a hash table of rows, -1 where none is; c is a power of two
-    first: Ints  # (c / 2,)
-    second: Ints  # (c / 2,)
+    first: Labels  # (c / 2,)
+    second: Labels  # (c / 2,)
     sums: NDArray[np.float64]  # (c / 2, 2)

@@ -39,9 +39,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from aaams_stream.core.pairs import find_pairs
 from aaams_stream.kernels.metrics import count_near, count_pairs, mark_boundaries
 
-_FEWEST_SLOTS = 1 << 12  # of the table of pairs: room for two thousand
+_EXPECTED = 2000  # pairs of a supervoxel and a truth label in a frame
 _MOST = 2**32 - 1
 
 _Counts = NDArray[np.int64]
@@ -88,7 +89,6 @@ class VideoScores:
         self._ignore = np.array(sorted(set(labels)), dtype=np.int64)
         self._shape: tuple[int, ...] | None = None
         self._rows: list[_Rows] = []
-        self._slots = _FEWEST_SLOTS
         self._recalls: list[float] = []
         self._precisions: list[float] = []
         self._contours: list[float] = []
@@ -153,20 +153,15 @@ class VideoScores:
         truth: NDArray[np.uint32],
         rgb: NDArray[np.uint8],
     ) -> _Rows:
-        while True:
-            keys = np.empty(self._slots, dtype=np.uint64)
-            sums = np.zeros((self._slots, 4), dtype=np.int64)
-            if count_pairs(ids, truth, rgb, keys, sums) >= 0:
-                break
-            self._slots *= 4
-        used = np.flatnonzero(sums[:, 0])
-        used = used[np.argsort(keys[used])]
+        found = find_pairs(count_pairs, ids, truth, rgb, expected=_EXPECTED, kind=np.uint32, sums=4)
+        order = np.lexsort((found.second, found.first))
+        sums = found.sums[order].astype(np.int64)
         return _Rows(
-            frame=np.full(len(used), frame, dtype=np.int64),
-            id=(keys[used] >> np.uint64(32)).astype(np.int64),
-            label=(keys[used] & np.uint64(_MOST)).astype(np.int64),
-            pixels=sums[used, 0],
-            colour=sums[used, 1:],
+            frame=np.full(len(order), frame, dtype=np.int64),
+            id=found.first[order].astype(np.int64),
+            label=found.second[order].astype(np.int64),
+            pixels=sums[:, 0],
+            colour=sums[:, 1:],
         )
 
     def _compare_boundaries(self, ids: NDArray[np.uint32], truth: NDArray[np.uint32]) -> None:

@@ -40,7 +40,7 @@ class MeanShift:
             nearest=np.arange(n),
             rho=np.zeros(n),
             parent=np.arange(n),
-            count=self.tree.weights.copy(),
+            members=self.tree.weights.copy(),
             changed=np.zeros(n, np.bool_),
         )
         self.bandwidths = Bandwidths(
@@ -154,7 +154,7 @@ class MeanShift:
                 epsilon, epsilon**2, epsilon**2, index, dist_sq,
             )  # fmt: skip
             near = index[:found]
-            owner = np.array([kernels.find_root(clusters.parent, y) for y in near], np.int64)
+            owner = self.owner()[near]
             near, owner = near[owner != u], owner[owner != u]
             if len(near) == 0:
                 continue
@@ -189,7 +189,7 @@ class MeanShift:
         sets, bandwidths = self.trajectories, self.bandwidths
         rows = np.flatnonzero(clusters.changed & self.alive())
         clusters.changed[:] = False
-        gathered = clusters.count if plan.by_members else sets.size
+        gathered = clusters.members if plan.by_members else sets.size
         rows = rows[gathered[rows] >= plan.enough]  # no weight exceeds 1, so ESS ≤ |T_u|
         if len(rows) == 0:
             return
