@@ -97,6 +97,17 @@ def test_find_pairs_does_not_try_again_where_enough_was_expected():
     assert counted([(k, k, 1) for k in range(200)], 200)[2] == [256]
 
 
+def test_find_pairs_takes_ids_of_the_upper_half_too_and_as_many_sums_as_wanted():
+    ids = np.array([2**32 - 1, 5, 2**32 - 1, 2**31], np.uint32)
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    found = find_pairs(count_pairs, ids, ids[::-1].copy(), values, expected=0, kind=np.uint32)
+    assert found.first.tolist() == ids.tolist()
+    assert found.second.tolist() == ids[::-1].tolist()
+    assert found.sums.tolist() == [[1, 1], [1, 2], [1, 3], [1, 4]]
+    wide = find_pairs(count_pairs, ids, ids, values, expected=0, kind=np.uint32, sums=3)
+    assert wide.sums.tolist() == [[2, 4, 0], [1, 2, 0], [1, 4, 0]]
+
+
 def test_too_little_room_for_the_pairs_is_told_by_a_negative_number():
     columns = np.arange(40, dtype=np.int32), np.arange(40, dtype=np.int32), np.ones(40)
     for room, count in ((32, -1), (64, 40)):
