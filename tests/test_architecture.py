@@ -6,9 +6,11 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeGuard
 
+import numpy as np
 import pytest
 from support import ROOT
 
@@ -150,8 +152,150 @@ def test_libraries_stay_in_the_rooms_that_own_them(path):
 def test_kernels_know_only_numba_and_numpy(path):
     for name in imported(path):
         top = name.split(".")[0]
-        shared = name.startswith("aaams_stream.kernels.")
+        shared = name.startswith(("aaams_stream.kernels.common", "aaams_stream.kernels.records"))
         assert shared or top in {"__future__", "math", "numpy", "numba", "typing"}
+
+
+def record_classes(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+    """Return the fields of every NamedTuple by its name, without those that arrays have too."""
+    fields: dict[str, set[str]] = {}
+    for node in (part for tree in trees for part in tree.body):
+        if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases):
+            own = {part.target.id for part in node.body if is_field(part)}
+            fields.setdefault(node.name, set()).update(own - set(dir(np.ndarray)))
+    return fields
+
+
+def is_field(part: ast.AST) -> TypeGuard[Any]:
+    return isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+
+
+def is_prange(node: ast.AST) -> TypeGuard[ast.For]:
+    call = node.iter if isinstance(node, ast.For) else None
+    return isinstance(call, ast.Call) and ast.unparse(call.func) in {"prange", "numba.prange"}
+
+
+def outside_prange(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all parts of a function but for the bodies of its parallel loops."""
+    for child in [node.iter] if is_prange(node) else ast.iter_child_nodes(node):
+        yield child
+        yield from outside_prange(child)
+
+
+def parameters(kernel: ast.FunctionDef) -> list[str]:
+    return [argument.arg for argument in kernel.args.args]
+
+
+def records_of(
+    kernel: ast.FunctionDef, classes: dict[str, set[str]], taking: dict[str, set[int]]
+) -> set[str]:
+    """Return the names of a kernel that hold records when a parallel loop begins.
+
+    A parameter is one if a field of it is read, if it is taken apart, or if it is passed on as a
+    parameter that is one; taking: which of their parameters are records, for the kernels that this
+    one can call. So is what is put together outside of the loops, and another name of one.
+    """
+    fields = set().union(*classes.values())
+    taken = set(parameters(kernel))
+    found: set[str] = set()
+    for node in ast.walk(kernel):
+        read = isinstance(node, ast.Attribute) and node.attr in fields
+        if read or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)):
+            found |= {ast.unparse(node.value)} & taken
+        elif isinstance(node, ast.Call):
+            for place in taking.get(ast.unparse(node.func), ()):
+                found |= {ast.unparse(argument) for argument in node.args[place:][:1]} & taken
+    for node in outside_prange(kernel):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = node.value
+            built = isinstance(value, ast.Call) and ast.unparse(value.func) in classes
+            if built or ast.unparse(value) in found:
+                found.add(node.targets[0].id)
+    return found
+
+
+def records_in_parallel_loops(sources: Mapping[str, str]) -> list[str]:
+    """Return where parallel loops name a record that was there before them: kernel and name.
+
+    sources: the text of the files by their names; a kernel calls those of its own and of `common`.
+    """
+    trees = {file: ast.parse(source) for file, source in sources.items()}
+    classes = record_classes(trees.values())
+    kernels = [
+        (file, part)
+        for file, tree in trees.items()
+        for part in tree.body
+        if isinstance(part, ast.FunctionDef)
+    ]
+    taking: dict[str, dict[str, set[int]]] = {}
+    while True:  # until no kernel passes a record to one that was not known to take it
+        shared = taking.get("common", {})
+        found = [records_of(part, classes, shared | taking.get(file, {})) for file, part in kernels]
+        before, taking = taking, {}
+        for (file, kernel), records in zip(kernels, found, strict=True):
+            places = {p for p, name in enumerate(parameters(kernel)) if name in records}
+            taking.setdefault(file, {})[kernel.name] = places
+        if taking == before:
+            break
+    return [
+        f"{file}.{kernel.name}: {node.id}"
+        for (file, kernel), records in zip(kernels, found, strict=True)
+        for loop in filter(is_prange, ast.walk(kernel))
+        for part in loop.body
+        for node in ast.walk(part)
+        if isinstance(node, ast.Name) and node.id in records
+    ]
+
+
+def test_parallel_loops_name_no_record():
+    """Inside `prange` numba may lose what is written through a NamedTuple, and does not say so.
+
+    The body of such a loop becomes a function of its own, to which arrays are passed as they are,
+    but a tuple is taken apart and put together again. So kernels take records apart before the
+    loop, and what must go on to another kernel is put together inside. What a loop runs over
+    (`prange(record.field.size)`) is found before, and may name one.
+    """
+    sources = {path.stem: (PACKAGE / path).read_text(encoding="utf-8") for path in KERNELS}
+    assert record_classes(map(ast.parse, sources.values()))
+    assert records_in_parallel_loops(sources) == []
+
+
+RECORDS = """
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+def helper(pair, i):
+    pair.left[i] = pair.right[i]
+
+def further(i, both):
+    helper(both, i)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        (["for i in prange(n):", "    pair.left[i] = 0"], "pair"),
+        (["for i in prange(n):", "    helper(pair, i)"], "pair"),
+        (["for i in prange(n):", "    further(i, pair)"], "pair"),
+        (["for i in prange(n):", "    for j in range(i):", "        n[j] = pair.left[j]"], "pair"),
+        (["helper(pair, 0)", "own = pair", "for i in prange(n):", "    own.left[i] = 0"], "own"),
+        (["own = Pair(n, n)", "for i in prange(n):", "    own.left[i] = 0"], "own"),
+        (["left, right = pair", "for i in prange(n):", "    left[i] = pair[1]"], "pair"),
+        (["left = pair.left", "for i in prange(left.size):", "    left[i] = n.size"], ""),
+        (["for i in prange(pair.left.size):", "    n[i] = 0"], ""),
+        (["for i in range(n):", "    pair.left[i] = 0"], ""),
+        (["a, b = pair", "for i in prange(n):", "    own = Pair(a, b)", "    helper(own, i)"], ""),
+    ],
+)
+def test_the_search_for_records_in_parallel_loops_finds_them(lines, wrong):
+    kernel = "\n    ".join(["def kernel(pair, n):", *lines])
+    expected = [f"file.kernel: {wrong}"] if wrong else []
+    assert records_in_parallel_loops({"file": RECORDS + kernel}) == expected
+    # the same where what it calls stands in the file that all share
+    assert records_in_parallel_loops({"common": RECORDS, "file": kernel}) == expected
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if room_of(p) in ALGORITHM], ids=str)

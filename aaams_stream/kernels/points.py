@@ -2,9 +2,6 @@
 
 Everything here lives in *scaled* coordinates: each domain divided by its σ_base, so that the base
 bandwidth is the identity and one unit means one σ. All arrays are C-contiguous, float64 or int64.
-
-The records stand in this file because numba's cache notices no edit to another: with two fields
-swapped elsewhere it would run stale code. Kernels write into their arrays.
 """
 
 from __future__ import annotations
@@ -379,9 +376,19 @@ def shift_clusters(size, rows, tree, domains, clusters, bandwidths, cutoff_sq, o
     Blocks of `size` rows run side by side. A row writes only its own outputs, so nothing depends
     on the thread count. A cluster with no point in reach stays put.
     """
+    points, weights, original, starts, stops, lows, highs = tree
+    first, last = domains  # records are put together inside, or numba may lose what is written
+    position, shift, nearest, rho, parent, members, changed = clusters
+    adaptive, whitening, log_det, reach, radius_sq = bandwidths
+    out_shift, out_mass, out_kind, out_nearest = out
     for block in prange((rows.shape[0] + size - 1) // size):
-        end = min(rows.shape[0], (block + 1) * size)
-        shift_block(block * size, end, rows, tree, domains, clusters, bandwidths, cutoff_sq, out)
+        shift_block(
+            block * size, min(rows.shape[0], (block + 1) * size), rows,
+            Tree(points, weights, original, starts, stops, lows, highs), Domains(first, last),
+            Clusters(position, shift, nearest, rho, parent, members, changed),
+            Bandwidths(adaptive, whitening, log_det, reach, radius_sq), cutoff_sq,
+            Moves(out_shift, out_mass, out_kind, out_nearest),
+        )  # fmt: skip
 
 
 @njit(cache=True, error_model="numpy")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.tracks import propagated, state_of, tracks_of
 
-from aaams_stream.core import segmenter as segmenting
-from aaams_stream.core.associate import Table
-from aaams_stream.core.motion_split import drop_strays
+from aaams_stream.core.motion_split import split_by_motion
+from aaams_stream.core.propagate import RELABEL
+from aaams_stream.core.segmenter import Segmenter
+from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import motion_split
 
-NAME = -2
+WHOLE = dataclasses.replace(Tuning(), split_motions=False)
 
 
 def random_labels(seed, h, w, count=4):
@@ -22,7 +26,7 @@ def random_labels(seed, h, w, count=4):
 
 
 @given(st.integers(0, 2**31), st.integers(1, 9), st.integers(1, 40), st.integers(1, 3))
-def test_flow_is_summed_over_the_pixels_seen(seed, h, w, stride):
+def test_measure_flow_sums_over_the_pixels_seen(seed, h, w, stride):
     labels, flow = random_labels(seed, h, w)
     sums = np.empty((4, 6))
     motion_split.measure_flow(labels, flow, stride, sums)
@@ -35,7 +39,7 @@ def test_flow_is_summed_over_the_pixels_seen(seed, h, w, stride):
 
 
 @given(st.integers(0, 2**31), st.integers(1, 4))
-def test_two_flows_are_found_as_two_means_are(seed, rounds):
+def test_part_flow_finds_two_flows_as_two_means_are(seed, rounds):
     labels, flow = random_labels(seed, 8, 30)
     chosen = np.array([-1, 1, -1, 0], np.int32)
     begin = np.random.default_rng(seed).normal(0, 3, (2, 4))
@@ -57,13 +61,20 @@ def test_two_flows_are_found_as_two_means_are(seed, rounds):
         assert shares[row].tolist() == [(side == 0).sum(), (side == 1).sum()]
 
 
-def table_of(motion, born=0):
-    """Return a table whose segments moved so of late; nothing else of it is read."""
-    count = len(motion)
-    nothing = np.zeros((count, 1))
-    rows = dict.fromkeys(Table.__dataclass_fields__, nothing)
-    rows |= {"ids": np.arange(1, count + 1), "born": np.full(count, born)}
-    return Table(**{**rows, "motion": np.array(motion, float)})  # type: ignore[arg-type]
+def split(labels, flow, motion=(0, 0), first_frame=0, tuning=None):
+    """Split one track in frame 9, which moved so of late; return the labels kept."""
+    tracks = dataclasses.replace(
+        tracks_of([labels.size]),
+        motion=np.array([motion], np.float64),
+        first_frame=np.array([first_frame]),
+    )
+    seen = propagated(labels, tracks, flow=flow)
+    state = state_of(labels.copy(), tracks, index=9)
+    split_by_motion(seen, state, Tuning() if tuning is None else tuning)
+    np.testing.assert_array_equal(state.labels, labels)  # only what is kept is written
+    np.testing.assert_array_equal(seen.pixels.warped, labels)
+    np.testing.assert_array_equal(seen.pixels.flow, flow)
+    return seen.pixels.kept
 
 
 def two_ways(share, gap):
@@ -75,51 +86,49 @@ def two_ways(share, gap):
 
 
 @pytest.mark.parametrize(("motion", "dropped"), [((0, 0), "right"), ((5, 0), "left")])
-def test_what_moves_unlike_the_segment_did_is_dropped(motion, dropped):
-    labels, flow = two_ways(0.5, 5.0)
-    drop_strays(labels, flow, table_of([motion]), 9, NAME)
-    left, right = labels[:, :20], labels[:, 20:]
-    assert (left == (NAME if dropped == "left" else 0)).all()
-    assert (right == (NAME if dropped == "right" else 0)).all()
+def test_split_by_motion_drops_what_moves_unlike_the_segment_did(motion, dropped):
+    kept = split(*two_ways(0.5, 5.0), motion)
+    left, right = kept[:, :20], kept[:, 20:]
+    assert (left == (RELABEL if dropped == "left" else 0)).all()
+    assert (right == (RELABEL if dropped == "right" else 0)).all()
 
 
-def test_of_a_newborn_the_larger_part_stays():
-    labels, flow = two_ways(0.3, 5.0)
-    drop_strays(labels, flow, table_of([(0, 0)], born=8), 9, NAME)
-    assert (labels[:, :12] == NAME).all()
-    assert (labels[:, 12:] == 0).all()
+def test_split_by_motion_keeps_the_larger_part_of_a_newborn():
+    kept = split(*two_ways(0.3, 5.0), first_frame=8)
+    assert (kept[:, :12] == RELABEL).all()
+    assert (kept[:, 12:] == 0).all()
 
 
 @pytest.mark.parametrize(("share", "gap"), [(0.5, 2.0), (0.95, 9.0)])
-def test_a_small_difference_and_a_small_part_are_borne(share, gap):
-    labels, flow = two_ways(share, gap)
-    drop_strays(labels, flow, table_of([(0, 0)]), 9, NAME)
-    assert (labels == 0).all()
+def test_split_by_motion_bears_a_small_difference_and_a_small_part(share, gap):
+    assert (split(*two_ways(share, gap)) == 0).all()
 
 
-def test_one_motion_that_varies_over_a_segment_is_borne():
+def test_split_by_motion_bears_one_motion_that_varies_over_a_segment():
     labels = np.zeros((40, 40), np.int32)
     y, x = np.mgrid[:40, :40] - 20
     flow = np.stack([0.3 * y, -0.3 * x], axis=2).astype(np.float32)  # it turns
-    drop_strays(labels, flow, table_of([(0, 0)]), 9, NAME)
-    assert (labels == 0).all()
+    assert (split(labels, flow) == 0).all()
 
 
-def test_a_segment_too_small_to_tell_is_borne():
+def test_split_by_motion_bears_a_segment_too_small_to_tell():
     labels, flow = two_ways(0.5, 5.0)
     labels[4:] = -1
     labels[:, :10] = labels[:, 30:] = -1
-    drop_strays(labels, flow, table_of([(0, 0)]), 9, NAME)
-    assert (labels >= -1).all()
+    assert (split(labels, flow) >= -1).all()
 
 
-def left_behind(speed, noise):
+def test_split_by_motion_can_be_left_out():
+    assert (split(*two_ways(0.5, 5.0), tuning=WHOLE) == 0).all()
+
+
+def left_behind(speed, noise, tuning):
     """Return what share of the strip that a block of nearly its colour drove off bears its id."""
     rng = np.random.default_rng(1)
     ground = np.full((96, 200, 3), (60, 120, 60)) + rng.normal(0, noise, (96, 200, 1))
     ground[40:72] = 158 + rng.normal(0, noise, (32, 200, 1))
     block = 150 + rng.normal(0, noise, (32, 40, 1))
-    segmenter = segmenting.Segmenter(segments=4)
+    segmenter = Segmenter(segments=4, tuning=tuning)
     for x in range(30, 30 + 12 * speed, speed):
         frame = ground.copy()
         frame[40:72, x : x + 40] = block
@@ -131,7 +140,6 @@ def left_behind(speed, noise):
 
 
 @pytest.mark.parametrize(("speed", "noise"), [(5, 4), (6, 5)])
-def test_a_thing_does_not_leave_its_identity_on_what_it_uncovers(speed, noise, monkeypatch):
-    assert left_behind(speed, noise) < 0.1
-    monkeypatch.setattr(segmenting, "drop_strays", lambda *_: None)
-    assert left_behind(speed, noise) > 0.9
+def test_segmenter_leaves_the_identity_of_a_thing_not_on_what_it_uncovers(speed, noise):
+    assert left_behind(speed, noise, Tuning()) < 0.1
+    assert left_behind(speed, noise, WHOLE) > 0.9
