@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core import features
-from aaams_stream.core.mean_shift import Field
+from aaams_stream.core.clusters import ClusterGrid
+from aaams_stream.kernels.records import Scales
 from support import reference
 
 SIGMA2_COLOUR, SIGMA2_SPACE = 20.0, 16.0
@@ -15,7 +16,15 @@ DOMAINS = [
     reference.Domain(2, SIGMA2_SPACE**0.5, 4.0),
 ]
 BASE = reference.base_bandwidth(DOMAINS)
-SCALES = np.float32(1 / SIGMA2_COLOUR), np.float32(1 / SIGMA2_SPACE)
+SCALES = Scales(
+    np.float32(1 / SIGMA2_COLOUR),
+    np.float32(1 / SIGMA2_SPACE),
+    np.float32(2.0**2),
+    np.float32(4.0**2),
+    np.float32(0.25 * SIGMA2_COLOUR),
+    np.float32(0.25 * SIGMA2_SPACE),
+    9,
+)
 
 
 def blurred_noise(
@@ -42,12 +51,12 @@ def as_points(planes: NDArray[np.float32], width: int) -> NDArray[np.float64]:
     return np.concatenate([colours, [x.ravel()], [y.ravel()]]).T.astype(np.float64)
 
 
-def make_field(
+def make_grid(
     height: int, width: int, seed: int = 0, contrast: float = 40.0
-) -> tuple[Field, NDArray[np.float64]]:
-    """Return a fresh field over blurred noise, and its pixels as points."""
+) -> tuple[ClusterGrid, NDArray[np.float64]]:
+    """Return a fresh grid over blurred noise, and its pixels as points."""
     planes = features.lab_planes(blurred_noise(height, width, seed, contrast))
-    return Field.allocate(planes, width), as_points(planes, width)
+    return ClusterGrid.of_pixels(planes, width), as_points(planes, width)
 
 
 def random_bandwidth(rng: np.random.Generator, stretch: float = 1.0) -> NDArray[np.float64]:
