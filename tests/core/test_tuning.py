@@ -103,6 +103,14 @@ def test_tuning_cannot_be_changed_in_place():
         DEFAULT.outlier = 3.0  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("flow_stride", 9), ("flow_stride", 0), ("vote_reach", 8)]
+)
+def test_tuning_refuses_what_would_end_the_process_or_be_cut_off(field, value):
+    with pytest.raises(ValueError, match=rf"{field} must lie in 1\.\..* pixels, got {value}"):
+        dataclasses.replace(DEFAULT, **{field: value})
+
+
 def test_segmenter_with_an_equal_tuning_gives_the_same(frames, usual):
     assert digest(frames, tuning=Tuning()) == usual
 
