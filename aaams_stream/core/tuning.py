@@ -30,8 +30,8 @@ class Tuning:
     upsample_alike2: float = 600.0
 
     # Optical flow (dense inverse search) ----------------------------------------------------------
-    # Pixels between patches, steps of each search, rounds of variational refinement. 3 and 16 find
-    # one pixel in a hundred more, in three times the time.
+    # Pixels between patches, at most their side of 8, steps of each search, rounds of variational
+    # refinement. 3 and 16 find one pixel in a hundred more, in three times the time.
     flow_stride: int = 6
     flow_steps: int = 8
     flow_refinements: int = 0
@@ -196,6 +196,13 @@ class Tuning:
     motion_in_merging: bool = True
     recover_lost: bool = True
     split_motions: bool = True
+
+    def __post_init__(self) -> None:
+        # OpenCV writes beyond its arrays where patches leave gaps, and a row of voters is one of 16
+        for name, most in (("flow_stride", 8), ("vote_reach", 7)):
+            value = getattr(self, name)
+            if not 1 <= value <= most:
+                raise ValueError(f"{name} must lie in 1..{most} pixels, got {value!r}")
 
 
 DEFAULT = Tuning()

@@ -14,95 +14,120 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import TESTS, grids, reference
 
-from aaams_stream.core.mean_shift import Scales, cluster_pixels, merge_moved
+from aaams_stream.core import packed
+from aaams_stream.core.clusters import kernel_scales
+from aaams_stream.core.mean_shift import cluster_pixels, merge_moved
+from aaams_stream.core.tuning import DEFAULT
 from aaams_stream.kernels import agglomerate, mean_shift
+from aaams_stream.kernels.records import Clusters
 from aaams_stream.params import Params
 
 H, W = 18, 21
 
 
-def test_moments_added_one_by_one_are_those_of_the_whole_trajectory():
-    rng = np.random.default_rng(0)
-    trajectory = (rng.normal(size=(50, 5)) * 3 + [60, 10, -20, 300, 200]).astype(np.float32)
-    rho = rng.uniform(0.05, 1, 50).astype(np.float32)
-    moments = np.zeros((1, 15), np.float32)
-    cluster = np.zeros(1, np.int32)
-    for place, weight in zip(trajectory, rho, strict=True):
-        agglomerate.extend_trajectories(cluster, place[None].copy(), weight[None].copy(), moments)
-    mean = rho @ trajectory.astype(np.float64) / rho.sum()
-    np.testing.assert_allclose(moments[0, 0], rho.sum(), rtol=1e-5)
-    np.testing.assert_allclose(moments[0, 1:6], mean, rtol=1e-5)
-    expected = reference.trajectory_bandwidth(
-        trajectory.astype(np.float64), rho.astype(np.float64), 0.0, grids.DOMAINS
+def make_clusters(count, **columns):
+    """Return clusters that stand at the origin, apart from the columns given."""
+    rows = Clusters(
+        position=np.zeros((count, 5), np.float32),
+        rho=np.ones(count, np.float32),
+        shift=np.zeros((count, 5), np.float32),
+        bearing=np.zeros((count, 5), np.float32),
+        trajectory=np.zeros((count, 15), np.float32),
+        precision=np.zeros((count, 10), np.float32),
+        parent=np.arange(count, dtype=np.int32),
+        members=np.ones(count, np.int32),
+        changed=np.zeros(count, np.bool_),
     )
-    found = grids.full_matrix(moments[0, 6:] / moments[0, 0])
+    return rows._replace(**columns)
+
+
+def test_extend_trajectories_one_place_at_a_time_gives_the_moments_of_all_places():
+    rng = np.random.default_rng(0)
+    places = (rng.normal(size=(50, 5)) * 3 + [60, 10, -20, 300, 200]).astype(np.float32)
+    rho = rng.uniform(0.05, 1, 50).astype(np.float32)
+    clusters = make_clusters(1)
+    which = np.zeros(1, np.int32)
+    for place, weight in zip(places, rho, strict=True):
+        clusters.position[0], clusters.rho[0] = place, weight
+        agglomerate.extend_trajectories(which, clusters)
+    moments = clusters.trajectory[0]
+    mean = rho @ places.astype(np.float64) / rho.sum()
+    np.testing.assert_allclose(moments[packed.WEIGHT], rho.sum(), rtol=1e-5)
+    np.testing.assert_allclose(moments[packed.MEAN], mean, rtol=1e-5)
+    expected = reference.trajectory_bandwidth(
+        places.astype(np.float64), rho.astype(np.float64), 0.0, grids.DOMAINS
+    )
+    found = grids.full_matrix(moments[6:] / moments[packed.WEIGHT])
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 @settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
-def test_merging_two_clusters_adds_their_trajectories(seed, split):
+def test_absorb_adds_the_trajectories_of_both_clusters(seed, split):
     rng = np.random.default_rng(seed)
-    trajectory = (rng.normal(size=(31, 5)) * 4 + 50).astype(np.float32)
+    places = (rng.normal(size=(31, 5)) * 4 + 50).astype(np.float32)
     rho = rng.uniform(0.05, 1, 31).astype(np.float32)
-    moments = np.zeros((3, 15), np.float32)
+    clusters = make_clusters(3, members=np.array([split, 31 - split, 31], np.int32))
     for i in range(31):
-        rows = np.array([0 if i < split else 1, 2], np.int32)
-        where = np.tile(trajectory[i], (3, 1))
-        agglomerate.extend_trajectories(rows, where, np.full(3, rho[i]), moments)
-    parent = np.arange(3, dtype=np.int32)
-    count = np.array([split, 31 - split, 31], np.int32)
-    changed = np.zeros(3, np.bool_)
-    density = np.array([0.5, 0.2, 0.1], np.float32)
-    assert agglomerate.join(0, 1, density, parent, count, moments, changed)
-    np.testing.assert_allclose(moments[0], moments[2], rtol=1e-3, atol=2e-2)
-    assert count[0] == 31
+        clusters.position[:], clusters.rho[:] = places[i], rho[i]
+        which = np.array([0 if i < split else 1, 2], np.int32)
+        agglomerate.extend_trajectories(which, clusters)
+    clusters.rho[:] = [0.5, 0.2, 0.1]
+    assert agglomerate.absorb(0, 1, clusters)
+    np.testing.assert_allclose(clusters.trajectory[0], clusters.trajectory[2], rtol=1e-3, atol=2e-2)
+    assert clusters.members[0] == 31
 
 
-def joined(rho_u, rho_v):
-    parent = np.arange(2, dtype=np.int32)
-    count = np.array([3, 4], np.int32)
-    moments = np.ones((2, 15), np.float32)
-    changed = np.zeros(2, np.bool_)
-    rho = np.array([rho_u, rho_v], np.float32)
-    survives = agglomerate.join(0, 1, rho, parent, count, moments, changed)
-    return bool(survives), parent.tolist(), count.tolist(), changed.tolist()
+def absorbed(rho_u, rho_v):
+    clusters = make_clusters(
+        2,
+        members=np.array([3, 4], np.int32),
+        trajectory=np.ones((2, 15), np.float32),
+        rho=np.array([rho_u, rho_v], np.float32),
+    )
+    survives = agglomerate.absorb(0, 1, clusters)
+    rows = clusters.parent, clusters.members, clusters.changed
+    return bool(survives), *(row.tolist() for row in rows)
 
 
-def test_the_denser_cluster_assimilates_the_other():
-    assert joined(0.9, 0.2) == (True, [0, 0], [7, 4], [True, False])
-    assert joined(0.2, 0.9) == (False, [1, 1], [3, 7], [False, True])
+def test_absorb_lets_the_denser_cluster_assimilate_the_other():
+    assert absorbed(0.9, 0.2) == (True, [0, 0], [7, 4], [True, False])
+    assert absorbed(0.2, 0.9) == (False, [1, 1], [3, 7], [False, True])
 
 
-def test_of_two_equally_dense_clusters_the_one_that_was_met_survives():
-    assert joined(0.5, 0.5) == (False, [1, 1], [3, 7], [False, True])
+def test_absorb_lets_the_one_that_was_met_survive_of_two_equally_dense():
+    assert absorbed(0.5, 0.5) == (False, [1, 1], [3, 7], [False, True])
+
+
+def same_mode(u, m_u, y, m_y):
+    return agglomerate.same_mode(u, m_u, y, m_y, grids.SCALES.colour, grids.SCALES.space)
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_the_merge_check_is_that_of_the_paper(seed):
+def test_same_mode_is_the_merge_check_of_the_paper(seed):
     u, y, m_u, m_y = np.random.default_rng(seed).normal(size=(4, 5)).astype(np.float32)
-    found = agglomerate.same_mode(u, m_u, y, m_y, *grids.SCALES)
+    found = same_mode(u, m_u, y, m_y)
     expected = reference.merge_check(
         *(v.astype(np.float64) for v in (u, y, m_u, m_y)), grids.DOMAINS
     )
     assert found == expected
 
 
-def test_clusters_that_do_not_move_belong_together():
+def test_same_mode_holds_for_clusters_that_do_not_move():
     still = np.zeros(5, np.float32)
     place = np.arange(5, dtype=np.float32)
-    assert agglomerate.same_mode(place, still, place + 1, still, *grids.SCALES)
+    assert same_mode(place, still, place + 1, still)
 
 
-def test_clusters_that_close_in_from_opposite_sides_do_not_merge():
+def test_same_mode_fails_for_clusters_that_close_in_from_opposite_sides():
     """They meet at the mode only; until then each is on its own way."""
     u, y = np.zeros(5, np.float32), np.full(5, 2, np.float32)
     step = np.ones(5, np.float32)
-    assert not agglomerate.same_mode(u, step, y, -step, *grids.SCALES)
+    assert not same_mode(u, step, y, -step)
 
 
 @given(st.lists(st.floats(0, 1, width=32), max_size=60))
-def test_clusters_are_ordered_by_density_and_ties_as_they_came(densities):
+def test_order_by_density_leaves_ties_as_they_came(densities):
     rho = np.array(densities, np.float32)
     clusters = np.arange(rho.size, dtype=np.int32)
     order = np.empty(rho.size, np.int32)
@@ -111,9 +136,9 @@ def test_clusters_are_ordered_by_density_and_ties_as_they_came(densities):
     np.testing.assert_array_equal(order, np.argsort(-level, kind="stable"))
 
 
-def moved_field():
-    """Return a field whose clusters have just moved again, its points, live clusters and scales."""
-    field, points = grids.make_field(H, W, contrast=10)
+def moved_grid():
+    """Return a grid whose clusters have just moved again, its points, live clusters and scales."""
+    grid, points = grids.make_grid(H, W, contrast=10)
     params = Params().updated(
         {
             "colour": {"sigma2": grids.SIGMA2_COLOUR, "epsilon2": 4.0},
@@ -121,47 +146,58 @@ def moved_field():
             "core": {"max_iterations": 1},
         }
     )
-    scales = Scales.of(params)
-    field, alive, _ = cluster_pixels(field.planes, W, params)
-    mean_shift.shift_clusters(
-        alive, field.planes, field.owner, field.ripe, field.density, scales.colour, scales.space,
-        field.precision, 9, field.count, field.location, field.shift, field.rho,
-        np.empty(alive.size, np.uint8),
-    )  # fmt: skip
-    return field, points, alive, scales
+    scales = kernel_scales(params, DEFAULT)
+    grid, alive, _ = cluster_pixels(grid.pixels.planes, W, params, DEFAULT)
+    kind = np.empty(alive.size, np.uint8)
+    mean_shift.shift_clusters(alive, grid.pixels, grid.clusters, scales, kind)
+    return grid, points, alive, scales
 
 
-def test_every_pixel_points_at_its_surviving_cluster():
-    field, _, alive, _ = moved_field()
-    members = np.bincount(field.owner.ravel(), minlength=H * W)
-    np.testing.assert_array_equal(np.flatnonzero(members), alive)
-    np.testing.assert_array_equal(members[alive], field.count[alive])
-    np.testing.assert_array_equal(field.ripe, field.count[field.owner] >= 9)
+def list_partners(grid, alive, scales, room=64):
+    """Return the partners (m, room) of live clusters, and how many each has."""
+    partners = np.empty((alive.size, room), np.int32)
+    found = np.empty(alive.size, np.int32)
+    agglomerate.find_partners(alive, grid.pixels, grid.clusters, scales, partners, found)
+    return partners, found
+
+
+def without_densities(grid):
+    """Return the grid as if no cluster were denser than another, so that none ends a list."""
+    level = grid.clusters._replace(rho=np.zeros_like(grid.clusters.rho))
+    return dataclasses.replace(grid, clusters=level)
+
+
+def densest_first(grid, alive):
+    return np.argsort(-grid.clusters.rho[alive], kind="stable")
+
+
+def test_refresh_owners_points_every_pixel_at_its_surviving_cluster():
+    grid, _, alive, _ = moved_grid()
+    owner, members = grid.pixels.owner, grid.clusters.members
+    pixels = np.bincount(owner.ravel(), minlength=H * W)
+    np.testing.assert_array_equal(np.flatnonzero(pixels), alive)
+    np.testing.assert_array_equal(pixels[alive], members[alive])
+    np.testing.assert_array_equal(grid.pixels.adaptive, members[owner] >= 9)
 
 
 @pytest.mark.parametrize("epsilon", [4.0, 9.0])  # up to 16 pixels wide, and wider
-def test_partners_are_the_owners_of_points_in_the_vicinity_that_pass_the_merge_check(epsilon):
-    field, points, alive, scales = moved_field()
+def test_find_partners_lists_owners_in_the_vicinity_that_pass_the_merge_check(epsilon):
+    grid, points, alive, scales = moved_grid()
     domains = [grids.DOMAINS[0], dataclasses.replace(grids.DOMAINS[1], epsilon=epsilon)]
-    partners = np.empty((alive.size, 64), np.int32)
-    found = np.empty(alive.size, np.int32)
-    level = np.zeros_like(field.rho)  # no partner is denser, so that none ends the list
-    agglomerate.find_partners(
-        alive, field.planes, field.owner, field.start, scales.epsilon_colour,
-        np.float32(epsilon**2), scales.colour, scales.space, field.location, field.shift,
-        field.bearing, level, partners, found,
-    )  # fmt: skip
-    owners = field.owner.ravel()
+    scales = scales._replace(epsilon_space=np.float32(epsilon**2))
+    partners, found = list_partners(without_densities(grid), alive, scales)
+    owners, clusters = grid.pixels.owner.ravel(), grid.clusters
     several = 0
     for i, u in enumerate(alive):
-        place, step = field.location[u].astype(np.float64), field.shift[u].astype(np.float64)
+        place = clusters.position[u].astype(np.float64)
+        shift = clusters.shift[u].astype(np.float64)
         near = np.flatnonzero(reference.in_vicinity(place, points, domains))
         expected = {
             int(owners[p])
             for p in near
             if owners[p] != u
             and reference.merge_check(
-                place, points[p], step, field.bearing[p].astype(np.float64), grids.DOMAINS
+                place, points[p], shift, clusters.bearing[p].astype(np.float64), grids.DOMAINS
             )
         }
         assert set(partners[i, : found[i]].tolist()) == expected
@@ -169,73 +205,66 @@ def test_partners_are_the_owners_of_points_in_the_vicinity_that_pass_the_merge_c
     assert several > 0
 
 
-def test_ending_the_list_at_a_denser_partner_changes_no_merge():
+def test_find_partners_ends_the_list_at_a_denser_one_and_no_merge_changes():
     results = []
     for dense in (False, True):
-        field, _, alive, scales = moved_field()
-        partners = np.empty((alive.size, 64), np.int32)
-        found = np.empty(alive.size, np.int32)
-        agglomerate.find_partners(
-            alive, field.planes, field.owner, field.start, scales.epsilon_colour,
-            scales.epsilon_space, scales.colour, scales.space, field.location, field.shift,
-            field.bearing, field.rho if dense else np.zeros_like(field.rho), partners, found,
-        )  # fmt: skip
+        grid, _, alive, scales = moved_grid()
+        clusters = grid.clusters
+        partners, found = list_partners(grid if dense else without_densities(grid), alive, scales)
         merges = agglomerate.merge_partners(
-            np.argsort(-field.rho[alive], kind="stable"), alive, partners, found, field.rho,
-            field.parent, field.count, field.moments, field.changed,
-        )  # fmt: skip
-        results.append((int(found.sum()), merges, field.parent, field.moments[alive]))
+            densest_first(grid, alive), alive, partners, found, clusters
+        )
+        results.append((int(found.sum()), merges, clusters.parent, clusters.trajectory[alive]))
     (whole, *full), (short, *fast) = results
     assert short < whole
     for mine, theirs in zip(fast, full, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_more_partners_than_there_is_room_for_are_counted_and_wait():
-    field, _, alive, scales = moved_field()
-    wide, narrow = np.empty((alive.size, 64), np.int32), np.empty((alive.size, 1), np.int32)
-    found = [np.empty(alive.size, np.int32) for _ in range(2)]
-    level = np.zeros_like(field.rho)
-    for partners, counts in zip((wide, narrow), found, strict=True):
-        agglomerate.find_partners(
-            alive, field.planes, field.owner, field.start, scales.epsilon_colour,
-            scales.epsilon_space, scales.colour, scales.space, field.location, field.shift,
-            field.bearing, level, partners, counts,
-        )  # fmt: skip
-    some = found[0] > 0
-    np.testing.assert_array_equal(wide[some, 0], narrow[some, 0])
-    assert np.all(found[1] >= np.minimum(found[0], 1))
-    before = field.parent.copy()
-    merges = agglomerate.merge_partners(
-        np.argsort(-field.rho[alive], kind="stable"), alive, narrow, found[1], field.rho,
-        field.parent, field.count, field.moments, field.changed,
-    )  # fmt: skip
-    assert merges == np.count_nonzero(field.parent != before)
-
-
-def test_merging_loses_no_pixel_and_no_trajectory():
-    field, _, alive, scales = moved_field()
-    weight = field.moments[alive, 0].sum()
-    merges = merge_moved(field, alive, scales)
-    assert merges > 0
-    left = alive[field.parent[alive] == alive]
-    assert left.size == alive.size - merges
-    assert field.count[left].sum() == H * W
-    assert field.moments[left, 0].sum() == pytest.approx(weight, rel=1e-4)
-
-
-def test_the_first_merges_do_not_depend_on_the_number_of_threads():
-    """150 rows make several bands and seams."""
-    code = (
-        "import json, grids\n"
-        "from aaams_stream.core.mean_shift import cluster_pixels\n"
-        "from aaams_stream.params import Params\n"
-        "field, _ = grids.make_field(150, 40, contrast=10)\n"
-        "params = Params().updated({'core': {'max_iterations': 1}})\n"
-        "field, alive, history = cluster_pixels(field.planes, 40, params)\n"
-        "kept = [field.owner, field.count[alive], field.moments[alive], field.precision[alive]]\n"
-        "print(json.dumps([int(history.merges[0]), *(a.tobytes().hex() for a in kept)]))"
+def test_find_partners_counts_those_there_is_no_room_for_and_they_wait():
+    grid, _, alive, scales = moved_grid()
+    level = without_densities(grid)
+    (wide, all_found), (narrow, few_found) = (
+        list_partners(level, alive, scales, room) for room in (64, 1)
     )
+    some = all_found > 0
+    np.testing.assert_array_equal(wide[some, 0], narrow[some, 0])
+    assert np.all(few_found >= np.minimum(all_found, 1))
+    before = grid.clusters.parent.copy()
+    merges = agglomerate.merge_partners(
+        densest_first(grid, alive), alive, narrow, few_found, grid.clusters
+    )
+    assert merges == np.count_nonzero(grid.clusters.parent != before)
+
+
+def test_merge_moved_loses_no_pixel_and_no_trajectory():
+    grid, _, alive, scales = moved_grid()
+    clusters = grid.clusters
+    weight = clusters.trajectory[alive, packed.WEIGHT].sum()
+    merges = merge_moved(grid, alive, scales)
+    assert merges > 0
+    left = grid.alive(alive)
+    assert left.size == alive.size - merges
+    assert clusters.members[left].sum() == H * W
+    assert clusters.trajectory[left, packed.WEIGHT].sum() == pytest.approx(weight, rel=1e-4)
+
+
+def test_merge_first_does_not_depend_on_the_number_of_threads():
+    """150 rows make several bands and seams."""
+    code = """
+import json
+from support import grids
+from aaams_stream.core.mean_shift import cluster_pixels
+from aaams_stream.core.tuning import DEFAULT
+from aaams_stream.params import Params
+grid, _ = grids.make_grid(150, 40, contrast=10)
+params = Params().updated({"core": {"max_iterations": 1}})
+grid, alive, history = cluster_pixels(grid.pixels.planes, 40, params, DEFAULT)
+clusters = grid.clusters
+rows = [clusters.members[alive], clusters.trajectory[alive], clusters.precision[alive]]
+kept = [array.tobytes().hex() for array in (grid.pixels.owner, *rows)]
+print(json.dumps([int(history.merges[0]), *kept]))
+"""
     runs = []
     for threads in ("1", "2", "3"):
         env = {**os.environ, "NUMBA_NUM_THREADS": threads}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import cv2
 import numpy as np
 import pytest
@@ -11,10 +9,9 @@ import skimage.color
 from support import grids
 
 from aaams_stream.core import features
-from aaams_stream.params import FLOWS
 
 
-def test_planes_are_the_lab_colours_of_scikit_image():
+def test_lab_planes_are_the_colours_of_scikit_image():
     """Its matrix has fewer digits than ours."""
     rgb = np.random.default_rng(0).integers(0, 256, (90, 211, 3), np.uint8)
     rgb[0] = np.arange(211)[:, None]  # greys, and all that is dark
@@ -25,12 +22,12 @@ def test_planes_are_the_lab_colours_of_scikit_image():
     np.testing.assert_allclose(planes[:, :, :211].transpose(1, 2, 0), expected, atol=0.01)
 
 
-def test_grey_has_no_hue():
+def test_lab_planes_of_grey_have_no_hue():
     grey = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
     assert np.abs(features.lab_planes(grey)[1:]).max() < 1e-3
 
 
-def test_a_view_of_an_image_has_the_colours_of_its_copy():
+def test_lab_planes_of_a_view_are_those_of_its_copy():
     image = grids.blurred_noise(9, 20)
     for view in (image[:, :, ::-1], image[::-1, ::2], image[2:5, 3:9]):
         np.testing.assert_array_equal(
@@ -39,17 +36,17 @@ def test_a_view_of_an_image_has_the_colours_of_its_copy():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (6, 1), (2, 2), (13, 30)])
-def test_slope_is_that_of_sobel(shape):
+def test_gradient_magnitude_is_that_of_sobel(shape):
     smooth = np.random.default_rng(0).normal(size=(3, *shape)).astype(np.float32)
     total = np.zeros(shape)
     for plane in smooth:
         for dx, dy in ((1, 0), (0, 1)):
             rise = cv2.Sobel(plane, cv2.CV_32F, dx, dy, borderType=cv2.BORDER_REFLECT) / 8
             total += rise**2
-    np.testing.assert_allclose(features.slope(smooth), np.sqrt(total), atol=1e-5)
+    np.testing.assert_allclose(features.gradient_magnitude(smooth), np.sqrt(total), atol=1e-5)
 
 
-def test_black_and_white_are_the_ends_of_lightness():
+def test_lab_planes_have_black_and_white_at_the_ends_of_lightness():
     rgb = np.array([[[0, 0, 0], [255, 255, 255]]], np.uint8)
     np.testing.assert_allclose(
         features.lab_planes(rgb)[:, 0, :2].T, [[0] * 3, [100, 0, 0]], atol=0.05
@@ -57,21 +54,21 @@ def test_black_and_white_are_the_ends_of_lightness():
 
 
 @pytest.mark.parametrize("width", [1, 15, 16, 17, 32, 33])
-def test_rows_are_padded_to_whole_lanes_with_a_colour_far_off(width):
+def test_lab_planes_are_padded_to_whole_lanes_with_a_colour_far_off(width):
     planes = features.lab_planes(np.zeros((2, width, 3), np.uint8))
     assert planes.shape[2] % features.LANES == 0
     assert planes.shape[2] - width < features.LANES
     assert (planes[:, :, width:] == features.FAR).all()
 
 
-def test_sixteen_bits_are_as_bright_as_eight():
+def test_lab_planes_of_sixteen_bits_are_as_bright_as_of_eight():
     rgb = np.random.default_rng(1).integers(0, 256, (4, 5, 3), np.uint8)
     deep = rgb.astype(np.uint16) * 257
     np.testing.assert_allclose(features.lab_planes(deep), features.lab_planes(rgb), atol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_grey_is_spread_over_three_channels(dtype):
+def test_as_rgb_spreads_grey_over_three_channels(dtype):
     grey = np.arange(12, dtype=dtype).reshape(3, 4)
     for image in (grey, grey[:, :, None]):
         rgb = features.as_rgb(image)
@@ -81,7 +78,7 @@ def test_grey_is_spread_over_three_channels(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_alpha_is_laid_over_mid_grey(dtype):
+def test_as_rgb_lays_alpha_over_mid_grey(dtype):
     top = np.iinfo(dtype).max
     image = np.array([[[top, 0, 0, top], [top, 0, 0, 0]]], dtype)
     opaque, clear = features.as_rgb(image)[0]
@@ -89,58 +86,53 @@ def test_alpha_is_laid_over_mid_grey(dtype):
     assert np.abs(clear.astype(int) - top // 2).max() <= 1
 
 
-def test_an_image_is_not_changed():
+def test_lab_planes_do_not_change_the_image():
     image = grids.blurred_noise(5, 6)
     before = image.copy()
     features.lab_planes(features.as_rgb(image))
     np.testing.assert_array_equal(image, before)
 
 
-def test_edge_strength_is_the_slope_of_a_ramp_and_none_on_flat_ground():
+def smooth_gradient(planes, width):
+    return features.gradient_magnitude(features.smoothed(planes, width))
+
+
+def test_gradient_magnitude_is_the_slope_of_a_ramp_and_none_on_flat_ground():
     planes = np.zeros((3, 20, 32), np.float32)
     planes[0] = 1.5 * np.arange(32)
-    strength = features.edge_strength(planes, 32)
-    np.testing.assert_allclose(strength[:, 5:27], 1.5, rtol=1e-3)
-    assert features.edge_strength(np.ones((3, 4, 16), np.float32), 16).max() == 0
+    np.testing.assert_allclose(smooth_gradient(planes, 32)[:, 5:27], 1.5, rtol=1e-3)
+    assert smooth_gradient(np.ones((3, 4, 16), np.float32), 16).max() == 0
 
 
-def test_edge_strength_adds_up_over_directions_and_channels():
+def test_gradient_magnitude_adds_up_over_directions_and_channels():
     planes = np.zeros((3, 20, 32), np.float32)
     planes[0] = 3.0 * np.arange(32)
     planes[2] = 4.0 * np.arange(20)[:, None]
-    np.testing.assert_allclose(features.edge_strength(planes, 32)[8:12, 8:24], 5.0, rtol=1e-3)
+    np.testing.assert_allclose(smooth_gradient(planes, 32)[8:12, 8:24], 5.0, rtol=1e-3)
 
 
-def test_edge_strength_does_not_see_the_padding():
+def test_gradient_magnitude_does_not_see_the_padding():
     planes = features.lab_planes(np.full((6, 17, 3), 90, np.uint8))
-    assert features.edge_strength(planes, 17).max() < 1e-3
+    assert smooth_gradient(planes, 17).max() < 1e-3
 
 
-@pytest.mark.parametrize("quality", FLOWS)
-@pytest.mark.parametrize("shape", [(120, 160), (33, 40), (32, 200)])
-def test_flow_points_to_where_a_pixel_was(quality, shape):
-    before = grids.blurred_noise(*shape)[..., 0].repeat(4, 0).repeat(4, 1)
-    now = np.roll(before, (2, -3), (0, 1))
-    h, w = now.shape
-    for size in ((h, w), (2 * h, 2 * w), (h, 3 * w)):
-        inner = features.flow_back(now, before, size, quality)[16:-16, 16:-16]
-        there = (3 * size[1] / w, -2 * size[0] / h)
-        np.testing.assert_allclose(np.median(inner, axis=(0, 1)), there, atol=0.5 * size[1] / w)
-
-
-@pytest.mark.parametrize("quality", FLOWS)
-@pytest.mark.parametrize("shape", [(1, 1), (15, 90), (16, 16), (31, 90), (33, 47)])
-def test_flow_of_a_still_picture_is_none_whatever_its_size(quality, shape):
-    picture = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
-    flow = features.flow_back(picture, picture, (50, 70), quality)
-    assert flow.shape == (50, 70, 2)
-    assert np.abs(flow).max() < 0.1
+def test_picture_holds_planes_and_what_is_derived_of_them():
+    rgb = grids.blurred_noise(9, 20)
+    luma = features.half_luma(rgb)
+    picture = features.picture(rgb, luma)
+    assert picture.shape == (9, 20)
+    assert picture.rgb is rgb
+    assert picture.half_luma is luma
+    np.testing.assert_array_equal(picture.planes, features.lab_planes(rgb))
+    np.testing.assert_array_equal(picture.smooth, features.smoothed(picture.planes, 20))
+    np.testing.assert_array_equal(picture.gradient, features.gradient_magnitude(picture.smooth))
+    assert features.picture(rgb).half_luma.size == 0
 
 
 @pytest.mark.parametrize(("shape", "half"), [((1, 1), (1, 1)), ((7, 10), (4, 5)), ((8, 9), (4, 5))])
-def test_brightness_has_half_the_resolution(shape, half):
+def test_half_luma_has_half_the_resolution(shape, half):
     rgb = np.full((*shape, 3), 77, np.uint8)
-    np.testing.assert_array_equal(features.brightness(rgb), np.full(half, 77))
+    np.testing.assert_array_equal(features.half_luma(rgb), np.full(half, 77))
 
 
 @pytest.mark.parametrize(
@@ -160,27 +152,6 @@ def test_brightness_has_half_the_resolution(shape, half):
         ("photo.jpg", "must be uint8 or uint16"),
     ],
 )
-def test_what_is_no_image_is_refused(image, message):
+def test_as_rgb_refuses_what_is_no_image(image, message):
     with pytest.raises(ValueError, match=message):
         features.as_rgb(image)
-
-
-def test_threads_that_seek_motion_leave_the_number_of_threads_alone():
-    rng = np.random.default_rng(0)
-    grey = rng.integers(0, 256, (2, 60, 80), np.uint8)
-    usual = cv2.getNumThreads()
-    cv2.setNumThreads(2)
-
-    def seek():
-        for _ in range(200):
-            features.flow_back(grey[0], grey[1], (60, 80), "fine")
-
-    try:
-        threads = [threading.Thread(target=seek) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert cv2.getNumThreads() == 2
-    finally:
-        cv2.setNumThreads(usual)

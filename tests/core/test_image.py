@@ -51,14 +51,14 @@ def run_python(code: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_drawn_scenes_come_out_exactly(name):
+def test_segment_image_gives_drawn_scenes_exactly(name):
     scene = EXACT[name]
     labels = segment_image(scene.rgb).labels
     assert labels.dtype == np.uint32
     np.testing.assert_array_equal(labels, raster_order(scene.labels))
 
 
-def test_two_shaded_surfaces_are_told_apart():
+def test_segment_image_tells_two_shaded_surfaces_apart():
     scene = synthetic.two_ramps()
     labels = segment_image(scene.rgb, segments=2).labels
     np.testing.assert_array_equal(labels, raster_order(scene.labels))
@@ -66,7 +66,7 @@ def test_two_shaded_surfaces_are_told_apart():
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (1, 40), (40, 1), (3, 3)])
 @pytest.mark.parametrize("channels", [0, 3, 4])
-def test_the_smallest_images_are_valid(shape, channels):
+def test_segment_image_takes_the_smallest_images(shape, channels):
     image = np.full((*shape, channels) if channels else shape, 77, np.uint8)
     result = segment_image(image)
     np.testing.assert_array_equal(result.labels, 0)
@@ -75,19 +75,19 @@ def test_the_smallest_images_are_valid(shape, channels):
 
 
 @pytest.mark.parametrize("lying", [False, True])
-def test_a_line_of_pixels_is_cut_where_the_colour_changes(lying):
+def test_segment_image_cuts_a_line_of_pixels_where_the_colour_changes(lying):
     line = np.repeat(synthetic.PALETTE[[1, 3, 7]], 20, axis=0)[None]
     labels = segment_image(line if lying else line.transpose(1, 0, 2)).labels
     np.testing.assert_array_equal(labels.ravel(), np.repeat([0, 1, 2], 20))
 
 
 @pytest.mark.parametrize("width", [14, 15, 16, 17, 18, 31, 32, 33, 47, 48, 49])
-def test_any_width_around_whole_lanes_is_exact(width):
+def test_segment_image_is_exact_for_any_width_around_whole_lanes(width):
     scene = synthetic.quarters(20, width)
     np.testing.assert_array_equal(segment_image(scene.rgb).labels, scene.labels)
 
 
-def test_grey_alpha_and_sixteen_bits_give_the_labels_of_the_colours_they_show():
+def test_segment_image_sees_grey_alpha_and_sixteen_bits_as_the_colours_they_show():
     scene = synthetic.discs(48, 72)
     rgb = scene.rgb
     expected = segment_image(rgb).labels
@@ -100,7 +100,7 @@ def test_grey_alpha_and_sixteen_bits_give_the_labels_of_the_colours_they_show():
     np.testing.assert_array_equal(segment_image(grey[:, :, None]).labels, spread)
 
 
-def test_transparent_pixels_are_a_segment_whatever_their_hidden_colour():
+def test_segment_image_makes_transparent_pixels_a_segment_whatever_their_hidden_colour():
     image = np.zeros((24, 30, 4), np.uint8)
     image[:, :, :3] = np.random.default_rng(0).integers(0, 256, (24, 30, 3))
     image[:, 15:] = (200, 30, 30, 255)
@@ -108,7 +108,7 @@ def test_transparent_pixels_are_a_segment_whatever_their_hidden_colour():
     np.testing.assert_array_equal(labels, np.broadcast_to(np.arange(30) >= 15, (24, 30)))
 
 
-def test_the_layout_of_the_array_does_not_matter():
+def test_segment_image_takes_arrays_of_any_layout():
     rgb = synthetic.discs(48, 72).rgb
     expected = segment_image(rgb).labels
     np.testing.assert_array_equal(segment_image(np.asfortranarray(rgb)).labels, expected)
@@ -119,7 +119,7 @@ def test_the_layout_of_the_array_does_not_matter():
     np.testing.assert_array_equal(segment_image(readonly).labels, expected)
 
 
-def test_the_same_image_gives_the_same_result_again():
+def test_segment_image_gives_the_same_result_again():
     rgb = draw_scene(48, 64)
     one, two = segment_image(rgb), segment_image(rgb)
     for name in ("labels", "modes", "bandwidths", "densities"):
@@ -127,13 +127,13 @@ def test_the_same_image_gives_the_same_result_again():
 
 
 @pytest.mark.parametrize("turn", [np.flipud, np.fliplr, np.rot90, lambda a: a.swapaxes(0, 1)])
-def test_a_turned_image_has_turned_labels(turn):
+def test_segment_image_turns_labels_with_the_image(turn):
     scene = synthetic.discs(48, 72)
     labels = segment_image(np.ascontiguousarray(turn(scene.rgb))).labels
     np.testing.assert_array_equal(labels, raster_order(turn(scene.labels)))
 
 
-def test_a_shifted_scene_has_shifted_labels():
+def test_segment_image_shifts_labels_with_the_scene():
     """What lies further from the border than any window does not feel it."""
     scene = synthetic.discs(64, 96)
     ground = np.tile(synthetic.PALETTE[0], (64, 8, 1))
@@ -142,7 +142,7 @@ def test_a_shifted_scene_has_shifted_labels():
     np.testing.assert_array_equal(labels[:, 8:] > 0, scene.labels[:, :-8] > 0)
 
 
-def test_labels_are_dense_in_raster_order_and_connected():
+def test_labels_of_an_image_are_dense_in_raster_order_and_connected():
     result = segment_image(draw_scene(60, 90))
     labels = result.labels
     np.testing.assert_array_equal(labels, raster_order(labels))
@@ -151,14 +151,14 @@ def test_labels_are_dense_in_raster_order_and_connected():
     assert np.bincount(labels.ravel()).min() >= Params().post.min_size
 
 
-def test_asking_for_segments_cuts_the_same_tree():
+def test_segment_image_cuts_the_same_tree_for_a_number_of_segments():
     rgb = draw_scene(60, 90)
     default, few = segment_image(rgb), segment_image(rgb, segments=6)
     assert few.count == 6
     np.testing.assert_array_equal(few.labels, default.tree.cut(segments=6))
 
 
-def test_modes_stand_in_their_segments_with_their_colours():
+def test_modes_of_an_image_stand_in_their_segments_with_their_colours():
     scene = synthetic.quarters()
     result = segment_image(scene.rgb)
     lab = features.lab_planes(scene.rgb)
@@ -168,7 +168,7 @@ def test_modes_stand_in_their_segments_with_their_colours():
         np.testing.assert_allclose(mode[:3], lab[:, y, x], atol=0.5)
 
 
-def test_bandwidths_are_positive_definite_with_no_eigenvalue_below_the_floor():
+def test_bandwidths_of_an_image_have_no_eigenvalue_below_the_floor():
     params = Params()
     result = segment_image(draw_scene(60, 90))
     assert result.bandwidths.shape == (result.count, 5, 5)
@@ -180,7 +180,7 @@ def test_bandwidths_are_positive_definite_with_no_eigenvalue_below_the_floor():
     assert ((result.densities > 0) & (result.densities <= 1)).all()
 
 
-def test_a_long_shape_gets_a_long_bandwidth_along_it():
+def test_bandwidth_of_a_long_shape_is_long_along_it():
     rgb = np.full((40, 80, 3), 240, np.uint8)
     rgb[16:24, 8:72] = (40, 80, 200)
     result = segment_image(rgb)
@@ -188,7 +188,7 @@ def test_a_long_shape_gets_a_long_bandwidth_along_it():
     assert space[0, 0] > 2 * space[1, 1]
 
 
-def test_clusters_never_grow_in_number():
+def test_history_shows_that_clusters_never_grow_in_number():
     history = segment_image(draw_scene(60, 90)).history
     assert np.all(np.diff(history.clusters) <= 0)
     assert history.clusters[0] == 60 * 90 - history.merges[0]
@@ -197,26 +197,26 @@ def test_clusters_never_grow_in_number():
     assert np.all(history.largest_shift >= history.mean_shift)
 
 
-def test_dense_data_is_down_to_five_percent_of_clusters_by_iteration_twelve():
+def test_history_of_dense_data_is_down_to_five_percent_by_iteration_twelve():
     params = Params().overridden(["core.min_merge_share=0", "core.max_iterations=12"])
     for rgb in (draw_scene(60, 90), synthetic.discs(sigma=8).rgb):
         history = segment_image(rgb, params).history
         assert history.clusters[-1] < 0.05 * rgb.shape[0] * rgb.shape[1]
 
 
-def test_all_three_updates_occur():
+def test_history_counts_all_three_updates():
     params = Params().overridden(["core.min_merge_share=0", "core.max_iterations=15"])
     history = segment_image(draw_scene(60, 90), params).history
     assert (history.updates.sum(axis=0) > 0).all()
     np.testing.assert_array_equal(history.updates[0], [60 * 90, 0, 0])
 
 
-def test_an_easy_scene_stops_early():
+def test_segment_image_stops_early_on_an_easy_scene():
     assert segment_image(synthetic.flat().rgb).n_iter == 1
     assert segment_image(synthetic.quarters().rgb).n_iter <= 3
 
 
-def test_the_climb_converges_where_bandwidths_vary():
+def test_mean_shift_converges_where_bandwidths_vary():
     """Every cluster comes to rest: the shifts fall below δ before the iterations run out."""
     params = Params().overridden(["core.min_merge_share=0", "core.max_iterations=1000"])
     result = segment_image(synthetic.discs(48, 72, sigma=4).rgb, params)
@@ -224,7 +224,7 @@ def test_the_climb_converges_where_bandwidths_vary():
     assert result.history.moved[-1] < result.history.moved[1]
 
 
-def test_running_on_to_convergence_does_not_change_a_clear_partition():
+def test_segment_image_run_on_to_convergence_keeps_a_clear_partition():
     rgb = synthetic.discs().rgb
     params = Params().overridden(["core.min_merge_share=0"])
     early, late = segment_image(rgb), segment_image(rgb, params)
@@ -232,12 +232,12 @@ def test_running_on_to_convergence_does_not_change_a_clear_partition():
     np.testing.assert_array_equal(early.labels, late.labels)
 
 
-def test_max_iterations_is_the_end_in_any_case():
+def test_segment_image_ends_at_max_iterations_in_any_case():
     params = Params().overridden(["core.min_merge_share=0", "core.max_iterations=3"])
     assert segment_image(draw_scene(48, 64), params).n_iter == 3
 
 
-def test_settings_may_come_as_a_file(tmp_path):
+def test_segment_image_takes_settings_from_a_file(tmp_path):
     path = tmp_path / "coarse.toml"
     path.write_text("[post]\nlevel = 1000.0\n", encoding="utf-8")
     assert segment_image(synthetic.quarters().rgb, path).count == 1
@@ -247,13 +247,13 @@ def test_settings_may_come_as_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("criterion", ["bhattacharyya", "size-aware"])
-def test_both_criteria_find_the_drawn_regions(criterion):
+def test_segment_image_finds_the_drawn_regions_by_both_criteria(criterion):
     scene = synthetic.landscape()
     params = Params().overridden([f"post.criterion={criterion}"])
     assert metrics.pri(segment_image(scene.rgb, params).labels, scene.labels) > 0.98
 
 
-def test_the_papers_parameters_segment_too():
+def test_segment_image_takes_the_parameters_of_the_paper():
     scene = synthetic.landscape()
     params = Params().overridden(
         ["colour.sigma2=20", "colour.epsilon2=1", "space.sigma2=36", "space.epsilon2=64"]
@@ -271,18 +271,18 @@ def test_the_papers_parameters_segment_too():
         (np.zeros((2, 4, 4, 3), np.uint8), "shape"),
     ],
 )
-def test_what_is_no_image_is_refused(image, message):
+def test_segment_image_refuses_what_is_no_image(image, message):
     with pytest.raises(ValueError, match=message):
         segment_image(image)
 
 
 @pytest.mark.parametrize("segments", [0, -3])
-def test_a_number_of_segments_below_one_is_refused(segments):
+def test_segment_image_refuses_a_number_of_segments_below_one(segments):
     with pytest.raises(ValueError, match=f"segments must be >= 1, got {segments}"):
         segment_image(synthetic.flat().rgb, segments=segments)
 
 
-def test_sources_of_error_are_the_builtin_ones_too():
+def test_source_error_is_the_builtin_one_too():
     assert issubclass(SourceError, OSError)
 
 
@@ -296,7 +296,7 @@ for name in ("labels", "modes", "bandwidths", "densities"):
 """
 
 
-def test_the_result_does_not_depend_on_the_number_of_threads():
+def test_segment_image_does_not_depend_on_the_number_of_threads():
     """Bit for bit, on enough rows for several bands."""
     one, two, three = (
         run_python(DIGEST.format(shape="150, 90"), NUMBA_NUM_THREADS=str(n)) for n in (1, 2, 3)
@@ -304,23 +304,23 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
     assert one == two == three
 
 
-def test_without_compilation_the_labels_are_the_same():
+def test_segment_image_gives_the_same_labels_without_compilation():
     found = run_python(DIGEST.format(shape="14, 20"), NUMBA_DISABLE_JIT="1").split()[0]
     expected = segment_image(draw_scene(14, 20)).labels
     assert expected.max() > 1
     assert found == hashlib.sha256(expected.tobytes()).hexdigest()
 
 
-def test_each_kernel_is_compiled_for_one_signature_only():
+def test_kernels_of_an_image_are_compiled_for_one_signature_only():
     """More would mean that callers are careless with types, and pay for it in compile time."""
     code = """
 import numpy as np
 from aaams_stream import segment_image
-from aaams_stream.kernels import agglomerate, merge_tree, region_graph, mean_shift
+from aaams_stream.kernels import agglomerate, mean_shift, merge_tree, modes, region_graph
 for image in (np.zeros((3, 5), np.uint8), np.zeros((20, 33, 3), np.uint16)):
     segment_image(image)
     segment_image(image[::-1], segments=2)
-for module in (agglomerate, merging, regions, window):
+for module in (agglomerate, mean_shift, merge_tree, modes, region_graph):
     for name, kernel in vars(module).items():
         if len(getattr(kernel, "signatures", ())) > 1:
             print(name, len(kernel.signatures))

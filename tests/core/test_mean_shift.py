@@ -1,4 +1,4 @@
-"""The climb on the pixel grid, kernel by kernel, against the paper's equations."""
+"""Mean shift on the pixel grid, kernel by kernel, against the paper's equations."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_decay_falls_to_zero_and_stays_there():
     assert np.all(weights[np.linspace(0, 12, 200) >= 8] == 0)
 
 
-def test_the_first_shift_is_the_scalar_update_of_every_pixel():
-    field, points = grids.make_field(H, W)
-    bearing, density = first_shift(field.planes, W)
+def test_first_shift_is_the_scalar_update_of_every_pixel():
+    grid, points = grids.make_grid(H, W)
+    bearing, density = first_shift(grid.pixels.planes, W)
     space = reference.distances_sq  # the window is the disc of 2σ in space, colour untruncated
     for i in range(0, H * W, 7):
         inside = space(points, points[i], grids.BASE, grids.DOMAINS)[:, 1] <= CUTOFF**2
@@ -84,7 +84,7 @@ def test_the_first_shift_is_the_scalar_update_of_every_pixel():
 
 
 @pytest.mark.parametrize("width", [1, 15, 16, 17, 33, 530])
-def test_the_first_shift_does_not_see_the_padding(width):
+def test_first_shift_does_not_see_the_padding(width):
     """530 is wider than one block of accumulators."""
     planes = features.lab_planes(grids.blurred_noise(3, width))
     padded = np.full((3, 3, planes.shape[2] + 5 * LANES), features.FAR)
@@ -95,13 +95,13 @@ def test_the_first_shift_does_not_see_the_padding(width):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_step_under_the_own_bandwidth_is_the_partial_update(seed, polynomial):
-    field, points = grids.make_field(H, W)
+def test_own_step_is_the_partial_update(seed, polynomial):
+    grid, points = grids.make_grid(H, W)
     rng = np.random.default_rng(seed)
     bandwidth = grids.BASE if seed == 0 else grids.random_bandwidth(rng)
     centre = points[rng.integers(H * W)] + rng.normal(size=5) * [1, 1, 1, 0.4, 0.4]
     centre = centre.astype(np.float32).astype(np.float64)
-    step, total = own_step(field.planes, centre, bandwidth)
+    step, total = own_step(grid.pixels.planes, centre, bandwidth)
     inside = in_ellipse(points, centre, bandwidth)
     shift, expected = expected_step(points, centre, bandwidth, inside)
     np.testing.assert_allclose(step, shift, atol=2e-3)
@@ -109,32 +109,32 @@ def test_a_step_under_the_own_bandwidth_is_the_partial_update(seed, polynomial):
 
 
 @pytest.mark.parametrize("corner", [(0, 0), (W - 1, 0), (0, H - 1), (W - 1, H - 1)])
-def test_a_step_in_a_corner_sees_the_corner_only(corner, polynomial):
-    field, points = grids.make_field(H, W)
+def test_own_step_in_a_corner_sees_the_corner_only(corner, polynomial):
+    grid, points = grids.make_grid(H, W)
     centre = points[corner[1] * W + corner[0]]
-    step, _ = own_step(field.planes, centre, grids.BASE)
+    step, _ = own_step(grid.pixels.planes, centre, grids.BASE)
     inside = in_ellipse(points, centre, grids.BASE)
     np.testing.assert_allclose(
         step, expected_step(points, centre, grids.BASE, inside)[0], atol=2e-3
     )
 
 
-def test_one_bandwidth_for_all_makes_the_full_update_the_partial_one():
-    field, points = grids.make_field(H, W)
+def test_full_step_with_one_bandwidth_for_all_is_the_partial_update():
+    grid, points = grids.make_grid(H, W)
     bandwidth = grids.random_bandwidth(np.random.default_rng(3), 0.7)
     row = grids.precision_row(bandwidth)
     owner = np.arange(H * W, dtype=np.int32).reshape(H, W)
     out = np.empty(5, np.float32)
     centre = points[8 * W + 14].astype(np.float32)
-    mean_shift.full_step(field.planes, owner, np.tile(row, (H * W, 1)), centre, row, out)
+    mean_shift.full_step(grid.pixels.planes, owner, np.tile(row, (H * W, 1)), centre, row, out)
     inside = in_ellipse(points, centre.astype(np.float64), bandwidth)
     shift, _ = expected_step(points, centre.astype(np.float64), bandwidth, inside)
     np.testing.assert_allclose(out, shift, atol=0.05)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_step_under_the_neighbours_bandwidths_is_the_full_update(seed, polynomial):
-    field, points = grids.make_field(H, W)
+def test_full_step_is_the_full_update_under_the_neighbours_bandwidths(seed, polynomial):
+    grid, points = grids.make_grid(H, W)
     rng = np.random.default_rng(seed)
     # Blocks of pixels share a cluster, as runs of one owner do in an image.
     y, x = np.indices((H, W))
@@ -148,7 +148,7 @@ def test_a_step_under_the_neighbours_bandwidths_is_the_full_update(seed, polynom
     u = rng.choice(clusters)
     centre = points[rng.integers(H * W)].astype(np.float32)
     out = np.empty(5, np.float32)
-    mean_shift.full_step(field.planes, owner, precision, centre, precision[u], out)
+    mean_shift.full_step(grid.pixels.planes, owner, precision, centre, precision[u], out)
     centre = centre.astype(np.float64)
     inside = in_ellipse(points, centre, bandwidths[u])
     place = reference.full_update(
@@ -164,64 +164,63 @@ def test_a_step_under_the_neighbours_bandwidths_is_the_full_update(seed, polynom
     np.testing.assert_allclose(out, place - centre, atol=5e-3)
 
 
-def test_a_cluster_without_weight_stays_put():
-    field, points = grids.make_field(H, W)
+def test_full_step_without_weight_stays_put():
+    grid, points = grids.make_grid(H, W)
     row = grids.precision_row(grids.BASE)
     owner = np.zeros((H, W), np.int32)
     out = np.ones(5, np.float32)
     far = points[100].astype(np.float32) + np.float32([500, 0, 0, 0, 0])
-    mean_shift.full_step(field.planes, owner, row[None], far, row, out)
+    mean_shift.full_step(grid.pixels.planes, owner, row[None], far, row, out)
     np.testing.assert_array_equal(out, 0)
 
 
 @pytest.mark.parametrize("distance", range(20, 60, 2))
-def test_a_cluster_with_hardly_any_weight_moves_by_a_finite_step(distance):
-    field, points = grids.make_field(H, W)
+def test_full_and_own_step_with_hardly_any_weight_are_finite(distance):
+    grid, points = grids.make_grid(H, W)
     row = grids.precision_row(grids.BASE)
     owner = np.zeros((H, W), np.int32)
     centre = points[100].astype(np.float32) + np.float32([distance, 0, 0, 0, 0])
     both = np.empty(5, np.float32), np.empty(5, np.float32)
-    mean_shift.full_step(field.planes, owner, row[None], centre, row, both[0])
-    mean_shift.own_step(field.planes, centre, row, both[1])
+    mean_shift.full_step(grid.pixels.planes, owner, row[None], centre, row, both[0])
+    mean_shift.own_step(grid.pixels.planes, centre, row, both[1])
     for step in both:
         assert np.isfinite(step).all()
         assert np.abs(step).max() < 200
 
 
-def test_density_is_that_of_the_nearest_pixel():
-    field, points = grids.make_field(H, W)
-    _, density = first_shift(field.planes, W)
+def test_density_at_a_place_is_that_of_the_nearest_pixel():
+    grid, points = grids.make_grid(H, W)
+    _, density = first_shift(grid.pixels.planes, W)
     rng = np.random.default_rng(0)
     colour = np.float32(1e-9)  # space decides, so that the nearest of all is the nearest of 3x3
     for _ in range(60):
         place = points[rng.integers(H * W)] + rng.uniform(-0.7, 0.7, 5)
         found = mean_shift.density_at(
-            field.planes, density, place.astype(np.float32), colour, grids.SCALES[1]
+            grid.pixels.planes, density, place.astype(np.float32), colour, grids.SCALES.space
         )
         nearest = np.argmin(((points[:, 3:] - place[3:]) ** 2).sum(axis=1))
         assert found == density.ravel()[nearest]
 
 
-def test_density_outside_the_image_is_that_of_its_border():
-    field, _ = grids.make_field(H, W)
-    _, density = first_shift(field.planes, W)
+def test_density_at_a_place_outside_is_that_of_the_border():
+    grid, _ = grids.make_grid(H, W)
+    _, density = first_shift(grid.pixels.planes, W)
     place = np.array([0, 0, 0, -3.0, H + 2.0], np.float32)
     weights = np.float32(0), np.float32(1)
-    assert mean_shift.density_at(field.planes, density, place, *weights) == density[H - 1, 0]
+    assert mean_shift.density_at(grid.pixels.planes, density, place, *weights) == density[H - 1, 0]
 
 
-def test_clusters_begin_where_the_first_shift_took_their_pixel():
-    field, points = grids.make_field(H, W)
-    bearing, density = first_shift(field.planes, W)
-    density /= density.max()
-    mean_shift.seed_clusters(
-        field.planes, bearing, density, *grids.SCALES, field.location, field.rho
-    )
-    np.testing.assert_allclose(field.location, points + bearing, atol=1e-4)
+def test_seed_clusters_stand_where_the_first_shift_took_their_pixel():
+    grid, points = grids.make_grid(H, W)
+    pixels, clusters = grid.pixels, grid.clusters
+    clusters.bearing[:], density = first_shift(pixels.planes, W)
+    pixels.density[:] = density / density.max()
+    mean_shift.seed_clusters(pixels, clusters, grids.SCALES)
+    np.testing.assert_allclose(clusters.position, points + clusters.bearing, atol=1e-4)
     for i in range(0, H * W, 31):
-        y, x = np.rint(field.location[i, [4, 3]]).astype(int)
-        around = density[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2]
-        assert field.rho[i] in around
+        y, x = np.rint(clusters.position[i, [4, 3]]).astype(int)
+        around = pixels.density[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2]
+        assert clusters.rho[i] in around
 
 
 def moments_of(trajectory, densities):
@@ -233,17 +232,17 @@ def moments_of(trajectory, densities):
     return np.concatenate([[densities.sum()], mean, triangle]).astype(np.float32)
 
 
-def refreshed(moments, count, least=9):
-    precision = np.full((1, 10), -1, np.float32)
-    floors = np.float32(0.25 * grids.SIGMA2_COLOUR), np.float32(0.25 * grids.SIGMA2_SPACE)
-    mean_shift.refresh_bandwidths(
-        np.zeros(1, np.int32), moments[None], np.array([count], np.int32), least, *floors, precision
-    )
-    return precision[0]
+def refreshed(moments, members):
+    """Return the precisions of one cluster after a refresh; -1 before it."""
+    grid, _ = grids.make_grid(1, 1)
+    clusters = grid.clusters
+    clusters.trajectory[0], clusters.members[0], clusters.precision[0] = moments, members, -1
+    mean_shift.refresh_bandwidths(np.zeros(1, np.int32), clusters, grids.SCALES)
+    return clusters.precision[0]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.floats(0.01, 30))
-def test_a_bandwidth_is_the_density_weighted_variance_of_its_trajectory_plus_xi(
+def test_refresh_bandwidths_sets_the_weighted_variance_of_the_trajectory_plus_xi(
     seed, length, spread
 ):
     rng = np.random.default_rng(seed)
@@ -258,39 +257,26 @@ def test_a_bandwidth_is_the_density_weighted_variance_of_its_trajectory_plus_xi(
     assert precision[9] == pytest.approx(1 / np.sqrt(np.linalg.det(expected)), rel=2e-2)
 
 
-def test_a_cluster_of_too_few_pixels_keeps_its_bandwidth():
+def test_refresh_bandwidths_spares_clusters_of_too_few_pixels():
     moments = moments_of(np.ones((1, 5)), np.ones(1))
     assert (refreshed(moments, 8) == -1).all()
     assert (refreshed(moments, 9) != -1).any()
 
 
 @pytest.mark.parametrize(
-    ("count", "neighbours_ripe", "kind"), [(8, True, 0), (9, False, 1), (9, True, 2)]
+    ("members", "all_adaptive", "kind"), [(8, True, 0), (9, False, 1), (9, True, 2)]
 )
-def test_the_update_is_scalar_partial_or_full_by_who_has_a_bandwidth(count, neighbours_ripe, kind):
-    field, points = grids.make_field(H, W)
-    _, field.density[:] = first_shift(field.planes, W)
+def test_shift_clusters_is_scalar_partial_or_full_by_who_is_adaptive(members, all_adaptive, kind):
+    grid, points = grids.make_grid(H, W)
+    pixels, clusters = grid.pixels, grid.clusters
+    _, pixels.density[:] = first_shift(pixels.planes, W)
     u = 9 * W + 17
-    field.location[:] = points
-    field.precision[:] = grids.precision_row(grids.BASE)
-    field.count[:] = count
-    field.ripe[:] = 1
-    field.ripe[9, 19] = neighbours_ripe
+    clusters.position[:] = points
+    clusters.precision[:] = grids.precision_row(grids.BASE)
+    clusters.members[:] = members
+    pixels.adaptive[:] = 1
+    pixels.adaptive[9, 19] = all_adaptive
     kinds = np.empty(1, np.uint8)
-    mean_shift.shift_clusters(
-        np.array([u], np.int32),
-        field.planes,
-        field.owner,
-        field.ripe,
-        field.density,
-        *grids.SCALES,
-        field.precision,
-        9,
-        field.count,
-        field.location,
-        field.shift,
-        field.rho,
-        kinds,
-    )
+    mean_shift.shift_clusters(np.array([u], np.int32), pixels, clusters, grids.SCALES, kinds)
     assert kinds[0] == kind
-    np.testing.assert_allclose(field.location[u], points[u] + field.shift[u], atol=1e-4)
+    np.testing.assert_allclose(clusters.position[u], points[u] + clusters.shift[u], atol=1e-4)

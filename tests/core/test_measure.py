@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from aaams_stream import Segmenter
-from aaams_stream.kernels import measure
+from aaams_stream import Params, Segmenter
+from aaams_stream.core import features
+from aaams_stream.core.measure import measure
+from aaams_stream.core.pairs import find_pairs
+from aaams_stream.core.scale import processing_shape
+from aaams_stream.kernels import measure as kernels
 from aaams_stream.model import EventKind
 from aaams_stream.source.demo import demo_frame
 
 LABELS = 5
+
+
+def params(scale, **stream):
+    return Params().updated({"stream": {"segments": 60, "scale": scale, **stream}})
 
 
 @given(
@@ -23,10 +32,10 @@ LABELS = 5
         elements=st.sampled_from([1, 2, 3, 1026, 2**32 - 1]),  # some share a place in the cache
     )
 )
-def test_runs_give_the_ids_back(ids):
+def test_find_runs_gives_runs_that_give_the_ids_back(ids):
     rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
     names = np.unique(ids)
-    n = measure.find_runs(ids, names, rows, lengths)
+    n = kernels.find_runs(ids, names, rows, lengths)
     np.testing.assert_array_equal(names[np.repeat(rows[:n], lengths[:n])], ids.ravel())
     assert n == np.count_nonzero(np.diff(ids, axis=1)) + len(ids)  # no run could be longer
 
@@ -41,17 +50,31 @@ def pictures(draw):
     return labels, planes, rng.normal(size=(*shape, 2)).astype(np.float32)
 
 
-def measured(labels, planes, flow):
-    area, perimeter = np.empty((2, LABELS), np.int64)
-    bbox, sums = np.empty((LABELS, 4), np.int32), np.empty((LABELS, 10))
-    measure.measure_segments(labels, planes, flow, area, bbox, sums, perimeter)
-    return area, perimeter, bbox, sums
+@given(pictures())
+def test_measure_colours_adds_up_colours_and_motion_as_pixels_say(picture):
+    labels, planes, flow = picture
+    area, sums = np.empty(LABELS, np.int64), np.empty((LABELS, 8))
+    kernels.measure_colours(labels, planes, flow, area, sums)
+    for label in range(LABELS):
+        y, x = np.nonzero(labels == label)
+        assert area[label] == y.size
+        colours = planes[:, y, x].astype(np.float64)
+        expected = [*colours.sum(1), *(colours**2).sum(1), *-flow[y, x].sum(0)]
+        np.testing.assert_allclose(sums[label], expected, rtol=1e-5, atol=1e-4)
+
+
+def measure_shapes(labels, expected, count=LABELS):
+    area, perimeter = np.empty((2, count), np.int64)
+    bbox, sums = np.empty((count, 4), np.int32), np.empty((count, 2))
+    shapes = labels, area, bbox, sums, perimeter
+    pairs = find_pairs(kernels.measure_shapes, *shapes, expected=expected)
+    return area, perimeter, bbox, sums, pairs
 
 
 @given(pictures())
-def test_segments_are_measured_as_their_pixels_say(picture):
-    labels, planes, flow = picture
-    area, perimeter, bbox, sums = measured(*picture)
+def test_measure_shapes_gives_what_the_pixels_say(picture):
+    labels = picture[0]
+    area, perimeter, bbox, sums, _ = measure_shapes(labels, 20)
     framed = np.pad(labels, 1, constant_values=-1)
     for label in range(LABELS):
         y, x = np.nonzero(labels == label)
@@ -61,9 +84,7 @@ def test_segments_are_measured_as_their_pixels_say(picture):
         assert bbox[label].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
         sides = [framed[y + 1 + dy, x + 1 + dx] for dy, dx in ((0, 1), (0, -1), (1, 0), (-1, 0))]
         assert perimeter[label] == np.count_nonzero(np.array(sides) != label)
-        colours = planes[:, y, x].astype(np.float64)
-        expected = [x.sum(), y.sum(), *colours.sum(1), *(colours**2).sum(1), *-flow[y, x].sum(0)]
-        np.testing.assert_allclose(sums[label], expected, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(sums[label], [x.sum(), y.sum()], rtol=1e-5, atol=1e-4)
 
 
 def contacts(labels, planes):
@@ -81,9 +102,23 @@ def contacts(labels, planes):
 
 
 @given(pictures())
-def test_contacts_are_the_sides_two_segments_share(picture):
+def test_measure_shapes_finds_the_sides_two_segments_share(picture):
     labels, planes, _ = picture
-    first, second, length, contrast = measure.find_contacts(labels, planes, 64)
+    first, second, sums = measure_shapes(labels, 20)[-1]
+    length = sums[:, 0]
+    assert (first < second).all()
+    pairs = zip(first.tolist(), second.tolist(), strict=True)
+    expected = {pair: n for pair, (n, _) in contacts(labels, planes).items()}
+    assert dict(zip(pairs, length.tolist(), strict=True)) == expected
+    sides = np.count_nonzero(np.diff(labels, axis=0)) + np.count_nonzero(np.diff(labels, axis=1))
+    assert length.sum() == sides
+
+
+@given(pictures())
+def test_find_contacts_finds_the_sides_two_segments_share(picture):
+    labels, planes, _ = picture
+    first, second, sums = find_pairs(kernels.find_contacts, labels, planes, expected=20)
+    length, contrast = sums.T
     expected = contacts(labels, planes)
     pairs = list(zip(first.tolist(), second.tolist(), strict=True))
     assert sorted(pairs) == sorted(expected)
@@ -91,10 +126,30 @@ def test_contacts_are_the_sides_two_segments_share(picture):
         assert (n, pytest.approx(total, rel=1e-5)) == expected[pair]
 
 
-def test_too_small_a_table_of_contacts_finds_none():
+@pytest.mark.parametrize("expected", [0, 2, 64, 256])
+def test_find_contacts_finds_all_pairs_however_many_were_expected(expected):
     labels = np.arange(64, dtype=np.int32).reshape(8, 8)
-    assert measure.find_contacts(labels, np.zeros((3, 8, 8), np.float32), 64)[0].size == 0
-    assert measure.find_contacts(labels, np.zeros((3, 8, 8), np.float32), 256)[0].size == 112
+    planes = np.random.default_rng(0).uniform(0, 100, (3, 8, 8)).astype(np.float32)
+    found, many = (
+        find_pairs(kernels.find_contacts, labels, planes, expected=n) for n in (expected, 1000)
+    )
+    assert found[0].size == 112
+    for mine, theirs in zip(found, many, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@given(
+    hnp.arrays(
+        np.int32,
+        hnp.array_shapes(min_dims=2, max_dims=2, max_side=12),
+        elements=st.integers(0, 39),
+    ),
+    st.integers(0, 40),
+)
+def test_measure_shapes_finds_all_pairs_however_many_were_expected(labels, expected):
+    few, many = (measure_shapes(labels, n, 40) for n in (expected, 1000))
+    for mine, theirs in zip((*few[:-1], *few[-1]), (*many[:-1], *many[-1]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +158,7 @@ def clip():
     return [segmenter.step(demo_frame(index).rgb[::2, ::2].copy()) for index in range(12)]
 
 
-def test_the_tables_of_a_frame_agree_with_its_ids(clip):
+def test_tables_of_a_frame_agree_with_its_ids(clip):
     for frame in clip:
         rows, pairs = frame.segments, frame.adjacency
         names, areas = np.unique(frame.ids, return_counts=True)
@@ -124,22 +179,69 @@ def test_the_tables_of_a_frame_agree_with_its_ids(clip):
         assert rows["perimeter"].sum() == 2 * sides + rim
 
 
-def test_ages_count_frames_and_parents_are_those_of_the_splits(clip):
-    born, parents = {}, {}
+def test_segments_have_ages_in_frames_and_parents_by_the_splits(clip):
+    first_frame, parents = {}, {}
     for t, frame in enumerate(clip):
         for event in frame.events:
             if event["kind"] in (EventKind.BIRTH, EventKind.SPLIT):
-                born[int(event["id"])] = t
+                first_frame[int(event["id"])] = t
                 parents[int(event["id"])] = int(event["other"])
         for row in frame.segments:
-            assert row["age"] == t - born[int(row["id"])]
+            assert row["age"] == t - first_frame[int(row["id"])]
             assert row["parent"] == parents[int(row["id"])]
 
 
-def test_things_that_move_say_how(clip):
+def test_segments_say_how_they_move(clip):
     """The balloon rises; what stands still stands still."""
     motion = clip[-1].segments["motion"]
     assert np.isfinite(motion).all()
     assert not clip[0].segments["motion"].any()
     assert np.median(np.abs(motion)) < 0.2
     assert np.abs(motion).max() > 0.5
+
+
+SIZES = [(0.5, (96, 128)), (0.55, (111, 150)), (0.8, (97, 61))]
+
+
+@pytest.mark.parametrize(("scale", "shape"), SIZES)
+def test_tables_tell_what_the_ids_show_at_any_scale(scale, shape):
+    segmenter = Segmenter(params(scale, segments=20))
+    for index in range(3):
+        rgb = cv2.resize(demo_frame(4 * index).rgb, shape[::-1])
+        result = segmenter.step(rgb)
+        ids = result.ids
+        assert ids.shape == shape
+        assert segmenter.state.labels.shape == processing_shape(shape, scale) < shape
+        framed = np.pad(ids, 1)
+        lengths: dict[tuple[int, int], int] = {}
+        for a, b in ((framed[:, :-1], framed[:, 1:]), (framed[:-1], framed[1:])):
+            for pair in zip(a[a != b].tolist(), b[a != b].tolist(), strict=True):
+                key = (min(pair), max(pair))
+                lengths[key] = lengths.get(key, 0) + 1
+        np.testing.assert_array_equal(result.segments["id"], np.unique(ids))
+        for row in result.segments:
+            y, x = np.nonzero(ids == row["id"])
+            assert row["area"] == len(x)
+            assert row["bbox"].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
+            np.testing.assert_allclose(row["centroid"], (x.mean(), y.mean()), rtol=1e-5)
+            assert row["perimeter"] == sum(n for pair, n in lengths.items() if row["id"] in pair)
+        told = {(row["first"], row["second"]): row["length"] for row in result.adjacency}
+        assert told == {pair: n for pair, n in lengths.items() if pair[0]}
+        assert (result.adjacency["contrast"] > 0).all()
+
+
+def test_measure_gives_modes_bandwidths_and_motion_in_pixels_of_the_frame():
+    segmenter = Segmenter(params(0.5))
+    for index in range(4):
+        rgb = np.roll(demo_frame(0).rgb, 4 * index, axis=1)
+        result = segmenter.step(rgb)
+    large = result.segments[result.segments["area"] > 1000]
+    np.testing.assert_allclose(np.median(large["motion"], axis=0), (4.0, 0.0), atol=0.3)
+    picture = features.picture(features.resized(rgb, (120, 160)))
+    small, _ = measure(segmenter.state, segmenter.state.labels, picture, None)
+    found = result.segments
+    np.testing.assert_array_equal(found["id"], small["id"])
+    np.testing.assert_allclose(found["mode"][:, :3], small["mode"][:, :3])
+    np.testing.assert_allclose(found["mode"][:, 3:] + 0.5, 2 * (small["mode"][:, 3:] + 0.5))
+    np.testing.assert_allclose(found["bandwidth_space"], 4 * small["bandwidth_space"])
+    np.testing.assert_allclose(found["bandwidth_colour"], small["bandwidth_colour"])

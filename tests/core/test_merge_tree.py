@@ -1,4 +1,4 @@
-"""The merge tree: every cut is a partition, coarser cuts join whole segments of finer ones."""
+"""The merge tree: regions merge closest first, and every cut is a partition."""
 
 from __future__ import annotations
 
@@ -7,13 +7,28 @@ import functools
 import numpy as np
 import pytest
 import skimage.measure
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import grids, synthetic
+from support import grids, reference, synthetic
+from support.region_scenes import FLOOR, contacts, explicit, measured, picture_of, random_scene
 
 from aaams_stream import Params, segment_image
-from aaams_stream.core import features, mean_shift
-from aaams_stream.core.region_graph import MergeTree, connect_regions
+from aaams_stream.core.merge_tree import MergeTree, build_tree, merge_criterion
+from aaams_stream.core.region_graph import build_rag
+from aaams_stream.core.tuning import DEFAULT
+from aaams_stream.kernels import merge_tree, region_graph
+
+PLAIN, SIZE_AWARE = "bhattacharyya", "size-aware"
+
+
+def params_of(criterion):
+    """Return settings with a criterion and the floor of the scenes."""
+    sigma2 = FLOOR / DEFAULT.variance_floor
+    return Params().updated({"colour": {"sigma2": sigma2}, "post": {"criterion": criterion}})
+
+
+def criterion_of(name):
+    return merge_criterion(params_of(name), DEFAULT, bulk=False)
 
 
 @functools.cache
@@ -27,8 +42,8 @@ def assert_is_a_partition(labels):
     names, first = np.unique(labels, return_index=True)
     np.testing.assert_array_equal(names, np.arange(names.size))
     assert np.all(np.diff(first) > 0)
-    pieces = skimage.measure.label(labels, background=-1, connectivity=1)
-    assert pieces.max() == names.size
+    parts = skimage.measure.label(labels, background=-1, connectivity=1)
+    assert parts.max() == names.size
 
 
 def assert_joins_whole_segments(coarse, fine):
@@ -37,7 +52,7 @@ def assert_joins_whole_segments(coarse, fine):
 
 
 @given(st.integers(0, 3), st.floats(0, 8), st.floats(0, 8))
-def test_a_cut_at_a_higher_level_joins_whole_segments_of_a_lower_one(seed, one, other):
+def test_cut_at_a_higher_level_joins_whole_segments_of_a_lower_one(seed, one, other):
     tree = tree_of(seed)
     fine, coarse = tree.cut(level=min(one, other)), tree.cut(level=max(one, other))
     assert_is_a_partition(fine)
@@ -46,7 +61,7 @@ def test_a_cut_at_a_higher_level_joins_whole_segments_of_a_lower_one(seed, one, 
 
 
 @given(st.integers(0, 3), st.integers(1, 400))
-def test_as_many_segments_come_out_as_were_asked_for(seed, segments):
+def test_cut_gives_as_many_segments_as_were_asked_for(seed, segments):
     tree = tree_of(seed)
     labels = tree.cut(segments=segments)
     assert_is_a_partition(labels)
@@ -54,46 +69,46 @@ def test_as_many_segments_come_out_as_were_asked_for(seed, segments):
     assert_joins_whole_segments(labels, tree.cut(level=0.0))
 
 
-def test_the_trees_under_test_are_worth_testing():
+def test_trees_under_test_are_worth_testing():
     assert all(tree_of(seed).finest > 20 for seed in range(4))
 
 
-def test_level_zero_is_the_finest_partition_and_infinity_a_single_segment():
+def test_cut_at_level_zero_is_the_finest_partition_and_at_infinity_one_segment():
     tree = tree_of(0)
     assert tree.cut(level=0.0).max() + 1 == tree.finest
     assert tree.cut(level=np.inf).max() == 0
     np.testing.assert_array_equal(tree.cut(segments=10**9), tree.cut(level=0.0))
 
 
-def test_a_cut_by_number_and_one_by_level_agree():
+def test_cut_by_number_and_cut_by_level_agree():
     tree = tree_of(1)
     labels = tree.cut(level=1.0)
     np.testing.assert_array_equal(labels, tree.cut(segments=int(labels.max()) + 1))
 
 
-def test_segments_below_the_minimum_size_are_in_no_cut():
+def test_cut_has_no_segment_below_the_minimum_size():
     tree = tree_of(2)
     assert np.bincount(tree.cut(level=0.0).ravel()).min() >= 3
-    assert np.bincount(tree.leaves.ravel()).min() < 3
+    assert np.bincount(tree.regions.ravel()).min() < 3
 
 
-@pytest.mark.parametrize("criterion", ["bhattacharyya", "size-aware"])
-def test_a_threshold_of_zero_switches_merging_off(criterion):
+@pytest.mark.parametrize("criterion", [PLAIN, SIZE_AWARE])
+def test_merging_is_switched_off_by_a_threshold_of_zero(criterion):
     params = Params().overridden(
         [f"post.criterion={criterion}", "post.level=0", "post.bhattacharyya=0", "post.min_size=1"]
     )
     result = segment_image(grids.blurred_noise(24, 30, contrast=30), params)
-    np.testing.assert_array_equal(result.labels, result.tree.leaves)
+    np.testing.assert_array_equal(result.labels, result.tree.regions)
 
 
-def test_a_cut_does_not_change_the_tree():
+def test_cut_does_not_change_the_tree():
     tree = tree_of(0)
     before = tree.cut(segments=7)
     tree.cut(segments=1)
     np.testing.assert_array_equal(tree.cut(segments=7), before)
 
 
-def test_a_weak_edge_does_not_chain_two_surfaces_together():
+def test_merging_does_not_chain_two_surfaces_together_across_a_weak_edge():
     """A ramp between two flat colours: each end is close to the middle, but not to the other."""
     rgb = np.full((30, 90, 3), 60, np.uint8)
     rgb[:, 60:] = 150
@@ -114,66 +129,229 @@ def test_a_weak_edge_does_not_chain_two_surfaces_together():
         ({"level": float("nan")}, "level must be >= 0, got nan"),
     ],
 )
-def test_a_cut_that_makes_no_sense_is_refused(arguments, message):
+def test_cut_that_makes_no_sense_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         tree_of(0).cut(**arguments)
 
 
-def test_a_tree_checks_its_shapes():
-    leaves = np.zeros((2, 2), np.int32)
+def test_merge_tree_checks_its_shapes():
+    regions = np.zeros((2, 2), np.int32)
     none, one = np.zeros(0, np.int32), np.zeros(1, np.int32)
     with pytest.raises(ValueError, match="one row per merge"):
-        MergeTree(leaves, one, none, np.zeros(1), 0)
+        MergeTree(regions, one, none, np.zeros(1), 0)
     with pytest.raises(ValueError, match=r"forced must lie in 0\.\.1, got 2"):
-        MergeTree(leaves, one, one, np.zeros(1), 2)
+        MergeTree(regions, one, one, np.zeros(1), 2)
 
 
-def test_one_colour_has_a_tree_without_merges():
+def test_merge_tree_of_one_colour_has_no_merges():
     tree = segment_image(synthetic.flat().rgb).tree
     assert tree.finest == 1
     assert tree.level.size == 0
     assert tree.cut(segments=5).max() == 0
 
 
-def test_the_colours_of_a_coarser_partition_are_those_of_its_pixels():
-    rgb = grids.blurred_noise(24, 30, contrast=30)
-    planes = features.lab_planes(rgb)
-    owner = tree_of(0).leaves
-    ones = np.ones(owner.shape, np.float32)
-    graph = connect_regions(owner, planes, ones, features.edge_strength(planes, 30))
-    labels = tree_of(0).cut(segments=7).astype(np.int32)
-    holders = tree_of(0).holders(segments=7)
-    colours, spread = graph.colours(holders, 2.0)
-    np.testing.assert_array_equal(graph.areas(holders), np.bincount(labels.ravel()))
-    for label in range(7):
-        pixels = planes[:, :, :30][:, labels == label].astype(np.float64)
-        variance = np.cov(pixels, bias=True)
-        np.testing.assert_allclose(colours[label, :3], pixels.mean(axis=1), rtol=1e-5)
-        inverse = np.linalg.inv(variance + 2.0 * np.eye(3))[np.triu_indices(3)]
-        np.testing.assert_allclose(colours[label, 3:], inverse, rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(spread[label], pixels.shape[1] * np.trace(variance), rtol=1e-6)
+@pytest.mark.parametrize("seed", range(5))
+def test_absorb_gives_the_moments_of_both_regions(seed):
+    planes, density, _, labels = random_scene(seed)
+    moments = measured(planes, density, labels)
+    both = measured(planes, density, np.where(labels == 1, 0, labels).astype(np.int32))
+    merge_tree.absorb(moments, 0, 1)
+    np.testing.assert_allclose(moments[0], both[0], rtol=1e-9, atol=1e-9)
+
+
+def test_absorb_pools_the_motion_of_regions_by_area():
+    rng = np.random.default_rng(4)
+    planes, density, _, labels = random_scene(4)
+    flow = rng.normal(0, 5, (*labels.shape, 2)).astype(np.float32)
+    scene = np.array([1.0, -2.0])
+    moments = measured(planes, density, labels)
+    region_graph.measure_motion(flow, scene, labels, moments)
+    merge_tree.absorb(moments, 0, 1)
+    expected = scene - flow[labels <= 1].mean(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(moments[0, 11:], expected)
+
+
+def test_merge_level_is_raised_between_regions_that_part():
+    planes, density, _, labels = random_scene(2)
+    moments = measured(planes, density, labels)
+    call = (10.0, 30.0, 500.0, criterion_of(SIZE_AWARE))
+    at_rest = merge_tree.merge_level(moments[0], moments[1], *call)
+    moments[:2, 11] = 7.0
+    assert merge_tree.merge_level(moments[0], moments[1], *call) == at_rest
+    moments[1, 11] += 10**0.5
+    apart = merge_tree.merge_level(moments[0], moments[1], *call)
+    assert apart == pytest.approx(2**0.5 * at_rest)
+
+
+def test_resistance_is_that_of_moving_tracks_to_newcomers():
+    planes, density, _, labels = random_scene(2)
+    moments = measured(planes, density, labels)
+    moments[:2, 11:] = [[2**0.5, 0.0], [0.0, 0.0]]
+    for track_of, factor in (([5, -1], 2**0.5), ([-1, 5], 1.0), ([-1, -1], 1.0), ([5, 6], 1.0)):
+        rows = np.array(track_of, np.int32)
+        found = merge_tree.resistance(moments, 0, 1, rows, DEFAULT.moving_sq)
+        assert found == pytest.approx(factor)
+
+
+def test_merge_level_is_raised_for_what_would_be_bulky():
+    planes, density, _, labels = random_scene(2)
+    moments = measured(planes, density, labels)
+    a, b = moments[:2]
+    pixels = 10 * (a[0] + b[0])
+    criterion = criterion_of(SIZE_AWARE)
+    free, held, small = (
+        merge_tree.merge_level(a, b, 10.0, 30.0, pixels, criterion._replace(bulk_share=share))
+        for share in (np.inf, 0.1, 100.0)
+    )
+    assert held == pytest.approx(2**0.5 * free)
+    assert small == pytest.approx(free)
+
+
+def test_merge_criterion_holds_bulk_back_by_the_wanted_number_of_segments():
+    params = Params().updated({"stream": {"segments": 90}})
+    assert merge_criterion(params, DEFAULT, bulk=True).bulk_share == DEFAULT.bulk / 90
+    assert merge_criterion(params, DEFAULT, bulk=False).bulk_share == np.inf
+    free = params.updated({"stream": {"segments": 0}})
+    assert merge_criterion(free, DEFAULT, bulk=True).bulk_share == np.inf
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_densest_pixel_of_joined_pieces_is_the_densest_of_the_whole(seed):
-    """Also where densities are equal, which is where the first pixel counts."""
+def test_bhattacharyya_is_the_distance_of_the_colours_of_two_regions(seed):
+    planes, density, _, labels = random_scene(seed)
+    moments = measured(planes, density, labels)
+    for a, b in [(0, 1), (1, 2), (0, 3)]:
+        _, _, mean_a, sigma_a = explicit(planes, density, labels == a)
+        _, _, mean_b, sigma_b = explicit(planes, density, labels == b)
+        expected = reference.bhattacharyya(mean_a, sigma_a, mean_b, sigma_b)
+        assert merge_tree.bhattacharyya(moments[a], moments[b], FLOOR) == pytest.approx(expected)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e3))
+def test_merge_level_of_regions_alike_is_zero_and_never_nan(seed, spread):
+    """Rounding may take the distance of two equal distributions below 0, and its root to NaN."""
     rng = np.random.default_rng(seed)
-    pieces = tree_of(0).cut(segments=12).astype(np.int32)
-    density = rng.choice(np.float32([0.25, 0.5, 1.0]), pieces.shape)
-    segments = np.append(rng.permutation(4), rng.integers(0, 4, 8))
-    expected = mean_shift.densest_pixels(segments[pieces].astype(np.int32), density)
-    densest = mean_shift.densest_pixels(pieces, density)
-    np.testing.assert_array_equal(mean_shift.densest_of_all(densest, density, segments), expected)
+    root = rng.normal(size=(3, 3)) * spread
+    scatter = (root @ root.T)[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    a = np.concatenate([[20.0, 7.0], rng.uniform(0, 100, 3), scatter, [0.0, 0.0]])
+    b = a.copy()
+    b[:2] *= 3
+    b[5:] *= 3 * (1 + rng.normal() * 1e-16)
+    for name in (PLAIN, SIZE_AWARE):
+        level = merge_tree.merge_level(a, b, 4.0, 8.0, 1000.0, criterion_of(name))
+        assert 0 <= level < 1e-6
 
 
-def test_bandwidths_are_the_inverses_of_precisions():
-    rng = np.random.default_rng(0)
-    precision = np.zeros((20, 5, 5))
-    for block in (slice(3), slice(3, 5)):
-        root = rng.normal(size=(20, 5, 5))[:, block, block]
-        precision[:, block, block] = root @ root.transpose(0, 2, 1) + 0.1 * np.eye(5)[block, block]
-    rows = np.zeros((20, 10), np.float32)
-    rows[:, :6] = precision[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-    rows[:, 6:9] = precision[:, [3, 3, 4], [3, 4, 4]]
-    found = mean_shift.Modes(rows[:, :5], rows, rows, rows[:, 0]).bandwidths()
-    np.testing.assert_allclose(found, np.linalg.inv(precision), rtol=1e-4, atol=1e-4)
+def level_of(planes, density, gradient, masks, a, b, criterion):
+    """Return the merge level of two regions, from their pixels alone."""
+    pixels_a, _, mean_a, sigma_a = explicit(planes, density, masks[a])
+    pixels_b, _, mean_b, sigma_b = explicit(planes, density, masks[b])
+    distance = reference.bhattacharyya(mean_a, sigma_a, mean_b, sigma_b)
+    if criterion == PLAIN:
+        return distance
+    labels = np.where(masks[a], 1, np.where(masks[b], 2, 0))
+    length, contrast = contacts(gradient, labels)[1, 2]
+    share = pixels_a * pixels_b / ((pixels_a + pixels_b) * labels.size)
+    edge = contrast / length / DEFAULT.unit_edge
+    return np.sqrt(distance * np.sqrt(share / DEFAULT.unit_share)) * edge
+
+
+def touching(masks):
+    grown = {}
+    for key, mask in masks.items():
+        wide = mask.copy()
+        wide[1:] |= mask[:-1]
+        wide[:-1] |= mask[1:]
+        wide[:, 1:] |= mask[:, :-1]
+        wide[:, :-1] |= mask[:, 1:]
+        grown[key] = wide
+    return [(a, b) for a in masks for b in masks if a < b and (grown[a] & masks[b]).any()]
+
+
+def slow_merges(planes, density, gradient, labels, min_size, criterion):
+    """Alg. 2 with everything computed from pixels again after every merge."""
+    masks = {k: labels == k for k in range(labels.max() + 1)}
+    merges = []
+    while True:
+        small = [(masks[k].sum(), k) for k in masks if masks[k].sum() < min_size]
+        if not small or len(masks) == 1:
+            break
+        r = min(small)[1]
+        mean = explicit(planes, density, masks[r])[2]
+        gaps = []
+        for a, b in touching(masks):
+            if r in (a, b):
+                other = a + b - r
+                gap = ((explicit(planes, density, masks[other])[2] - mean) ** 2).sum()
+                gaps.append((gap, other))
+        best = min(gaps)[1]
+        masks[best] = masks[best] | masks.pop(r)
+        merges.append((best, r, 0.0))
+    forced = len(merges)
+    while len(masks) > 1:
+        level, a, b = min(
+            (level_of(planes, density, gradient, masks, a, b, criterion), a, b)
+            for a, b in touching(masks)
+        )
+        if masks[a].sum() < masks[b].sum():
+            a, b = b, a
+        masks[a] = masks[a] | masks.pop(b)
+        merges.append((a, b, level))
+    return merges, forced
+
+
+def merged(planes, density, gradient, labels, min_size, criterion):
+    """Return the tree of a scene."""
+    graph = build_rag(labels, picture_of(planes, gradient), density, DEFAULT)
+    return build_tree(graph, params_of(criterion), DEFAULT, min_size)
+
+
+@pytest.mark.parametrize("criterion", [PLAIN, SIZE_AWARE])
+@pytest.mark.parametrize("min_size", [1, 4])
+@pytest.mark.parametrize("seed", range(6))
+def test_build_tree_merges_closest_first_with_statistics_updated_each_time(
+    seed, min_size, criterion
+):
+    scene = random_scene(seed)
+    tree = merged(*scene, min_size, criterion)
+    expected, expected_forced = slow_merges(*scene, min_size, criterion)
+    assert tree.forced == expected_forced
+    found = list(zip(tree.survivor.tolist(), tree.absorbed.tolist(), strict=True))
+    assert found == [(a, b) for a, b, _ in expected]
+    np.testing.assert_allclose(tree.level, [level for *_, level in expected], rtol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30))
+def test_build_tree_leaves_no_region_below_the_minimum_size(seed, min_size):
+    scene = random_scene(seed, owners=12)
+    labels = scene[3]
+    tree = merged(*scene, min_size, SIZE_AWARE)
+    segment_of_region = np.empty(labels.max() + 1, np.int32)
+    merge_tree.segments_of_regions(tree.survivor, tree.absorbed, tree.forced, segment_of_region)
+    sizes = np.bincount(segment_of_region[labels].ravel())
+    assert sizes.size == segment_of_region.size - tree.forced
+    assert sizes.min() >= min(min_size, labels.size)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_build_tree_ends_with_a_single_region(seed):
+    scene = random_scene(seed, owners=30)
+    tree = merged(*scene, 1, PLAIN)
+    assert tree.survivor.size == scene[3].max()
+    assert len(set(tree.absorbed.tolist())) == tree.absorbed.size
+    assert not set(tree.survivor[-1:].tolist()) & set(tree.absorbed.tolist())
+    assert np.isfinite(tree.level).all()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9)), max_size=40))
+def test_heap_yields_entries_in_order_ties_by_item(entries):
+    keys, items = np.empty(1), np.empty(1, np.int64)
+    size = 0
+    for key, item in entries:
+        keys, items = merge_tree.heap_with_room(keys, items, size)
+        size = merge_tree.push(keys, items, size, key, np.int64(item))
+    out = []
+    while size:
+        out.append((keys[0], int(items[0])))
+        size = merge_tree.pop(keys, items, size)
+    assert out == sorted(entries)
