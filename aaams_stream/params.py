@@ -104,11 +104,11 @@ class PostParams:
 
 @dataclass(frozen=True, slots=True)
 class StreamParams:
-    """How identities are carried from frame to frame.
+    """How identities are propagated from frame to frame.
 
     segments: how many segments a frame should have, roughly; 0 cuts at `post.level` instead.
     tolerance2: the squared colour distance up to which a pixel is the one it was before.
-    refresh: in so many frames every segment is decided afresh once.
+    refresh: in so many frames every segment is re-estimated once.
     flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
     scale: frames are segmented at this share of their width and height.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -123,6 +124,31 @@ def test_the_root_holds_few_files():
 def test_files_stay_short_enough_to_have_one_subject(path):
     lines = len((PACKAGE / path).read_text(encoding="utf-8").splitlines())
     assert lines <= (550 if room_of(path) == "kernels" else 450)
+
+
+# Signatures that are promised to users: scikit-learn's conventions, and what others script against.
+PROMISED = {("points/estimator.py", "__init__"), ("run/segment_video.py", "segment_video")}
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if room_of(p) != "kernels"], ids=str)
+def test_functions_take_few_parameters(path):
+    for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.FunctionDef) or (path.as_posix(), node.name) in PROMISED:
+            continue
+        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        given = [name for name in names if name not in ("self", "cls")]
+        assert len(given) <= 8, f"{node.name} takes {len(given)}: make a record"
+
+
+def test_the_map_names_files_that_are_there():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(
+        re.findall(r"`((?:core|source|store|draw|run|live|cli|export|supervoxels)/\w+\.py)`", text)
+    )
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not (PACKAGE / name).exists()] == []
+    core = {path.as_posix() for path in SOURCES if path.parts[0] == "core"}
+    assert len({name for name in named if name.startswith("core/")} & core) > 15
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)

@@ -24,7 +24,6 @@ from aaams_stream.run.warmup import warm_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from aaams_stream.live.reader import FrameSource
     from aaams_stream.live.slot import Captured
@@ -81,12 +80,7 @@ class LiveLoop:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def start(self) -> None:

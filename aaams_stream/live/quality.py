@@ -20,7 +20,7 @@ class Quality:
     """How much of the wanted quality is given."""
 
     name: str
-    refresh: int  # times as many frames until everything was decided afresh
+    refresh: int  # times as many frames until everything was re-estimated
     flow: str | None  # how motion is sought; None: as wanted
     scale: float  # times the wanted share of the frame's width and height
     cost: float  # roughly, of the quality before
@@ -35,7 +35,7 @@ class Quality:
         return wanted.updated({"stream": stream})
 
 
-# First less is decided afresh, which shows last; then motion is sought more coarsely; then the
+# First less is re-estimated, which shows last; then motion is sought more coarsely; then the
 # picture is made smaller, which shows at once.
 LADDER = (
     Quality("full quality", 1, None, 1.0, 1.0),

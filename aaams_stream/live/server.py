@@ -14,8 +14,6 @@ from aaams_stream.live.access import LOOPBACK, Access, is_loopback
 from aaams_stream.live.handler import IDLE, Handler, Site
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from aaams_stream.live import LiveLoop
     from aaams_stream.live.commands import Commands
 
@@ -58,12 +56,7 @@ class PreviewServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def start(self) -> None:
