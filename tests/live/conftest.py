@@ -1,8 +1,9 @@
-"""A preview that tests of one file share."""
+"""A preview that tests of one file share, and a clip."""
 
 from __future__ import annotations
 
 import pytest
+from support.clips import moving_frames, write_clip
 from support.live import preview
 from support.viewers import Viewer
 
@@ -14,3 +15,9 @@ def shared(compiled, tmp_path_factory):
         with Viewer(server.url) as viewer:
             viewer.see_frame()
         yield loop, server
+
+
+@pytest.fixture
+def clip(tmp_path):
+    """Write twelve frames, twenty a second."""
+    return write_clip(tmp_path / "clip.mkv", moving_frames(12), rate=20)

@@ -10,7 +10,6 @@ from support.clips import moving_frames
 from support.volumes import HEADER, VERSION, fill
 
 from aaams_stream import store
-from aaams_stream.core.pool import pool
 from aaams_stream.errors import SinkError
 from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE
 from aaams_stream.params import Params
@@ -61,15 +60,6 @@ def test_volume_says_which_part_is_missing(tmp_path):
     shutil.rmtree(path / "labels")
     with pytest.raises(SinkError, match=r"missing .*labels/ids/0"):
         open_volume(path)
-
-
-def test_rows_cross_chunks(tmp_path):
-    writer = store.create(tmp_path / "a.zarr", HEADER, VERSION, chunk_rows=7)
-    results = fill(writer, 20)
-    writer.finish("complete")
-    volume = open_volume(tmp_path / "a.zarr")
-    for t in (0, 7, 19, 3, 12):
-        np.testing.assert_array_equal(volume.segments(t), results[t].segments)
 
 
 def test_table_carries_its_frames(volume):
@@ -128,14 +118,14 @@ def test_neighbours_are_those_across_its_sides(volume):
     assert (found["contrast"] > 0).all()
 
 
-def test_pool_gives_the_mean_of_each_segment(volume):
+def test_volume_pools_the_mean_of_each_segment(volume):
     features = np.random.default_rng(0).normal(size=(120, 160, 4))
     pooled = volume.pool(features, 2)
     for row, mean in zip(volume.segments(2), pooled, strict=True):
         np.testing.assert_allclose(mean, features[volume.ids[2] == row["id"]].mean(0), atol=1e-5)
     np.testing.assert_array_equal(volume.pool(features[..., 1], 2), pooled[:, 1])
     y, x = np.indices((120, 160))
-    places = pool(volume.ids[2], np.stack([x, y], axis=-1))
+    places = volume.pool(np.stack([x, y], axis=-1), 2)
     np.testing.assert_allclose(places, volume.segments(2)["centroid"], rtol=1e-5, atol=1e-4)
     with pytest.raises(ValueError, match=r"\(120, 160\)"):
         volume.pool(features[::2], 2)

@@ -7,12 +7,11 @@ import subprocess
 import sys
 
 import pytest
-import zarr
 from support import ROOT, TESTS
 from support.volumes import HEADER, VERSION, fill
 
 from aaams_stream import store
-from aaams_stream.store import layout, open_volume
+from aaams_stream.store import open_volume
 
 FULL = """
 import resource, sys
@@ -28,17 +27,6 @@ try:
 except SinkError as error:
     print(error)
 """
-
-
-def test_rows_are_written_without_waiting_for_a_commit(tmp_path):
-    path = tmp_path / "a.zarr"
-    writer = store.create(path, HEADER, VERSION, chunk_rows=7)
-    results = fill(writer, 20, commit=False)
-    rows = sum(len(result.segments) for result in results)
-    assert rows > 14
-    for name in layout.TABLES["segments"]:
-        assert zarr.open(path, mode="r")[f"segments/{name}"].shape[0] == rows - rows % 7
-    assert open_volume(path).frame_count == 0
 
 
 def test_commits_come_where_chunks_end(tmp_path):
