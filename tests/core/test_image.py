@@ -13,7 +13,7 @@ import skimage.measure
 from support import TESTS, synthetic
 from support.synthetic import draw_scene
 
-from aaams_stream import Params, SourceError, metrics, segment_image
+from aaams_stream import Params, metrics, segment_image
 from aaams_stream.core import features
 from aaams_stream.errors import ConfigError
 
@@ -280,10 +280,6 @@ def test_segment_image_refuses_what_is_no_image(image, message):
 def test_segment_image_refuses_a_number_of_segments_below_one(segments):
     with pytest.raises(ValueError, match=f"segments must be >= 1, got {segments}"):
         segment_image(synthetic.flat().rgb, segments=segments)
-
-
-def test_source_error_is_the_builtin_one_too():
-    assert issubclass(SourceError, OSError)
 
 
 DIGEST = """
