@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-import time
 
 import pytest
 from support.commands import run
@@ -44,17 +43,16 @@ def test_main_gives_the_version_of_the_package(capsys):
     assert capsys.readouterr().out == f"aaams-stream {__version__}\n"
 
 
-def test_main_gives_help_quickly():
-    """The best of three, since machines are busy."""
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "aaams_stream", "--help"], capture_output=True, check=True
-        )
-        seconds.append(time.perf_counter() - start)
-    assert b"image" in done.stdout
-    assert min(seconds) < 0.3 * 2  # twice the aim, for slow machines
+def test_main_gives_help_without_loading_what_takes_long():
+    code = (
+        "import sys\nfrom aaams_stream.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'numba', 'cv2', 'av', 'zarr', 'matplotlib'}\n"
+        "print(sorted(heavy & sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "image" in done.stdout
+    assert done.stderr == "[]\n"
 
 
 def test_rooms_all_have_commands():
