@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from golden import digests
 
 
-@pytest.mark.parametrize("subject", ["clips", "images", "points"])
-def test_drawn_scenes_give_the_bits_that_are_kept(subject):
-    file = digests.kept_file()
-    if not file.exists():
+def test_drawn_scenes_give_the_bits_that_are_kept():
+    """In a process of its own: a kernel that another test called by itself would round otherwise."""
+    if not digests.kept_file().exists():
         pytest.skip(f"other processor: no digests are kept for {digests.machine()}")
-    kept = json.loads(file.read_text(encoding="utf-8"))["digests"][subject]
-    found = getattr(digests, f"of_drawn_{subject}")()
-    assert digests.differences(kept, found) == []
+    script = Path(digests.__file__)
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "all equal\n"), run.stdout + run.stderr
 
 
 def test_differences_are_named():
