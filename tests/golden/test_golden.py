@@ -11,7 +11,7 @@ from golden import digests
 
 
 def test_drawn_scenes_give_the_bits_that_are_kept():
-    """In a process of its own: a kernel that another test called by itself would round otherwise."""
+    """In a process of its own: a kernel called by itself before would round otherwise."""
     if not digests.kept_file().exists():
         pytest.skip(f"other processor: no digests are kept for {digests.machine()}")
     script = Path(digests.__file__)
