@@ -41,8 +41,9 @@ def build_tracks(
 def _extended(tracks: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     """Add rows to the tracks; row i of the tracks is id i, its colour still a sum."""
     most = int(rows["id"].max(initial=0)) + 1
-    if most > len(tracks):
-        tracks = np.concatenate([tracks, np.zeros(most - len(tracks), _WORK_DTYPE)])
+    if most > len(tracks):  # twice as many at least, or copying would grow with the square
+        more = max(most, 2 * len(tracks)) - len(tracks)
+        tracks = np.concatenate([tracks, np.zeros(more, _WORK_DTYPE)])
     rows = rows[np.argsort(rows["id"], kind="stable")]  # of one id in the order of frames
     ids, begin, counts = np.unique(rows["id"], return_index=True, return_counts=True)
     end = begin + counts - 1
@@ -69,10 +70,13 @@ def _extended(tracks: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
 def _note_ends(tracks: NDArray[Any], events: NDArray[Any]) -> None:
     """Fill in how tracks ended: by the last word on each, unless it was seen again after it."""
     ends = events[np.isin(events["kind"], (EventKind.DEATH, EventKind.MERGE))]
-    for event in ends[np.isin(ends["id"], tracks["id"])]:
-        row = np.searchsorted(tracks["id"], event["id"])
-        if event["frame"] > tracks["last"][row]:
-            tracks["end"][row] = event["kind"]
-            tracks["heir"][row] = event["other"]
-    for scene_change in events["frame"][events["kind"] == EventKind.CUT]:
-        tracks["end"][(tracks["last"] < scene_change) & (tracks["end"] == 0)] = EventKind.CUT
+    ids = tracks["id"].copy()  # contiguous: a search in a column of records copies it each time
+    ends = ends[np.isin(ends["id"], ids)]
+    row = np.searchsorted(ids, ends["id"])
+    last_word = ends["frame"] > tracks["last"][row]
+    row, ends = row[last_word], ends[last_word]
+    tracks["end"][row] = ends["kind"]  # of several for one track the last stays
+    tracks["heir"][row] = ends["other"]
+    scene_changes = events["frame"][events["kind"] == EventKind.CUT]
+    latest = scene_changes.max(initial=0)
+    tracks["end"][(tracks["last"] < latest) & (tracks["end"] == 0)] = EventKind.CUT

@@ -7,9 +7,9 @@ import pytest
 
 from aaams_stream import open_volume, store
 from aaams_stream.core.segmenter import Segmenter
-from aaams_stream.model import TRACK_DTYPE, Clip
+from aaams_stream.model import TRACK_DTYPE, Clip, EventKind
 from aaams_stream.run.segment_video import Job, run_job
-from aaams_stream.store.tracks import build_tracks
+from aaams_stream.store.tracks import EVENT_ROW_DTYPE, _note_ends, build_tracks
 
 
 def naive_tracks(volume):
@@ -78,3 +78,32 @@ def test_tracks_are_none_without_frames(tmp_path, demo_path):
     header = open_volume(demo_path).header
     store.create(tmp_path / "a.zarr", header, "1")
     assert len(open_volume(tmp_path / "a.zarr").tracks) == 0
+
+
+def ended_one_by_one(tracks, events):
+    """Note how tracks ended, event by event."""
+    for event in events:
+        for track in tracks:
+            ends = event["kind"] in (EventKind.DEATH, EventKind.MERGE)
+            if ends and track["id"] == event["id"] and event["frame"] > track["last"]:
+                track["end"], track["heir"] = event["kind"], event["other"]
+    for event in events[events["kind"] == EventKind.CUT]:
+        for track in tracks:
+            if track["last"] < event["frame"] and not track["end"]:
+                track["end"] = EventKind.CUT
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tracks_end_with_the_last_word_on_each(seed):
+    rng = np.random.default_rng(seed)
+    tracks = np.zeros(rng.integers(1, 12), TRACK_DTYPE)
+    tracks["id"] = np.sort(rng.choice(40, len(tracks), replace=False) + 1)
+    tracks["last"] = rng.integers(0, 20, len(tracks))
+    events = np.zeros(60, EVENT_ROW_DTYPE)
+    events["frame"] = np.sort(rng.integers(0, 22, 60))
+    events["kind"] = rng.choice(list(EventKind)[: 5 + seed % 2], 60)
+    events["id"], events["other"] = rng.integers(1, 41, (2, 60))
+    expected = tracks.copy()
+    ended_one_by_one(expected, events)
+    _note_ends(tracks, events)
+    np.testing.assert_array_equal(tracks, expected)
