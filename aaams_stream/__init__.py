@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from aaams_stream.core.pool import pool
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
     from aaams_stream.model import FrameSegmentation
-    from aaams_stream.params import Params
-    from aaams_stream.points import AAAMS
-    from aaams_stream.run.doors import Segmenter, segment_image
-    from aaams_stream.run.segment_video import segment_video
-    from aaams_stream.run.stream import replay, stream
-    from aaams_stream.store import Volume, open_volume
-    from aaams_stream.supervoxels.tracker import (
+    from aaams_stream.objects.tracker import (
         Followed,
         begin_following,
         follow,
         keep_following,
         mask_at,
     )
+    from aaams_stream.params import Params
+    from aaams_stream.points import AAAMS
+    from aaams_stream.run.compiled import Segmenter, segment_image
+    from aaams_stream.run.segment_video import segment_video
+    from aaams_stream.run.stream import replay, stream
+    from aaams_stream.store import Volume, open_volume
 
 __version__ = "0.1.0"
 
@@ -31,22 +31,22 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
-    "Followed": "supervoxels.tracker",
+    "Followed": "objects.tracker",
     "FrameSegmentation": "model",
     "ImageSegmentation": "core.image",
     "Params": "params",
-    "Segmenter": "run.doors",
+    "Segmenter": "run.compiled",
     "SinkError": "errors",
     "SourceError": "errors",
     "Volume": "store",
-    "begin_following": "supervoxels.tracker",
-    "follow": "supervoxels.tracker",
-    "keep_following": "supervoxels.tracker",
-    "mask_at": "supervoxels.tracker",
+    "begin_following": "objects.tracker",
+    "follow": "objects.tracker",
+    "keep_following": "objects.tracker",
+    "mask_at": "objects.tracker",
     "open_volume": "store",
     "pool": "core.pool",
     "replay": "run.stream",
-    "segment_image": "run.doors",
+    "segment_image": "run.compiled",
     "segment_video": "run.segment_video",
     "stream": "run.stream",
 }

@@ -1,14 +1,10 @@
-"""Images in and out, and all files: written whole or not at all, and checked beforehand.
-
-What OpenCV's codecs know ends here.
-"""
+"""Files that are written: whole or not at all, checked beforehand; pictures are encoded here."""
 
 from __future__ import annotations
 
 import io
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,50 +14,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
+from aaams_stream.errors import AaamsError, ConfigError, SinkError
 
 LABEL_SUFFIXES = (".png", ".npy")
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 MOST_PNG_LABELS = 65_536  # what 16 bits can number
-_VIDEO_SUFFIXES = {".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mpeg", ".ts", ".webm", ".y4m"}
-
-
-def read_image(path: str | Path) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Return the picture in a file, upright: (h, w), (h, w, 3) or (h, w, 4) in RGB order.
-
-    8 and 16 bits per channel are kept, and so is alpha. A photograph is turned as its EXIF
-    orientation says. A file that ends too soon is an error, not a picture with a grey rest.
-    """
-    path = Path(path)
-    try:
-        data = path.read_bytes()
-    except IsADirectoryError as error:
-        raise SourceError(f"{path}: is a folder, expected one image file") from error
-    except FileNotFoundError as error:
-        raise SourceError(f"{path}: no such file") from error
-    except OSError as error:
-        raise SourceError(f"{path}: cannot read the image ({error.strerror})") from error
-    if not data:
-        raise SourceError(f"{path}: the file is empty, expected an image")
-    if _ends_too_soon(data):
-        raise SourceError(f"{path}: the image is truncated; fetch or save it again")
-    # Without UNCHANGED OpenCV drops alpha, with it the EXIF orientation; JPEG has no alpha.
-    decoded = None if data.startswith(b"\xff\xd8") else _decode(data, cv2.IMREAD_UNCHANGED)
-    if decoded is None or decoded.ndim != 3 or decoded.shape[2] != 4:
-        decoded = _decode(data, cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH)
-    if decoded is None:
-        if path.suffix.lower() in _VIDEO_SUFFIXES:
-            raise SourceError(f"{path}: is a video, expected one image; see aaams-stream segment")
-        raise SourceError(f"{path}: cannot decode the image; expected PNG, JPEG, TIFF or the like")
-    if decoded.dtype not in (np.uint8, np.uint16):
-        raise SourceError(
-            f"{path}: expected 8 or 16 bits per channel, got {decoded.dtype}; convert it first"
-        )
-    if decoded.ndim == 2:
-        return decoded
-    order = cv2.COLOR_BGRA2RGBA if decoded.shape[2] == 4 else cv2.COLOR_BGR2RGB
-    rgb: NDArray[Any] = cv2.cvtColor(decoded, order)
-    return rgb
 
 
 def encode_image(path: Path, rgb: NDArray[np.uint8]) -> bytes:
@@ -204,42 +161,6 @@ def _sink_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise SinkError(f"{path}: cannot be written ({error.strerror or error})") from error
-
-
-def _ends_too_soon(data: bytes) -> bool:
-    """Tell whether a JPEG lacks its end after the last scan, or a PNG its last chunk."""
-    if data.startswith(b"\xff\xd8"):
-        return data.rfind(b"\xff\xd9") < data.rfind(b"\xff\xda")
-    return data.startswith(b"\x89PNG\r\n\x1a\n") and b"IEND" not in data
-
-
-def _decode(data: bytes, flags: int) -> NDArray[Any] | None:
-    """Decode, or return None; what the codecs print is passed on only if a picture came out."""
-    decoded: NDArray[Any] | None = None
-    with tempfile.TemporaryFile() as log:
-        with _diverted(2, log.fileno()), suppress(cv2.error):
-            decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        log.seek(0)
-        if decoded is not None:
-            with suppress(OSError):
-                os.write(2, log.read())
-    return decoded
-
-
-@contextmanager
-def _diverted(stream: int, target: int) -> Iterator[None]:
-    """Let a file descriptor lead to another one for a while: codecs print from C."""
-    try:
-        kept = os.dup(stream)
-    except OSError:  # closed, so there is nothing to divert
-        yield
-        return
-    os.dup2(target, stream)
-    try:
-        yield
-    finally:
-        os.dup2(kept, stream)
-        os.close(kept)
 
 
 def _encode(path: Path, pixels: NDArray[Any]) -> bytes:

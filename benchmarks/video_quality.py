@@ -31,8 +31,8 @@ import report
 from numpy.typing import NDArray
 
 from aaams_stream.errors import AaamsError, ConfigError, SourceError
-from aaams_stream.files import read_image
 from aaams_stream.params import Params, resolve
+from aaams_stream.source.images import read_image
 
 if TYPE_CHECKING:
     from aaams_stream.metrics import ClipScores

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 import aaams_stream as aaams
 from aaams_stream.draw.video import VideoWriter
-from aaams_stream.files import encode_mask, read_image
+from aaams_stream.files import encode_mask
 from aaams_stream.metrics import contour_accuracy, region_similarity
 from aaams_stream.model import FrameSegmentation
+from aaams_stream.source.images import read_image
 
 TICK = Fraction(1, 90000)  # of the overlay's clock, in seconds
 PAINT = np.array([255, 60, 40])

@@ -100,7 +100,7 @@ def read_truth(path: Path) -> NDArray[np.uint32]:
     """Return the labels (h, w) in a PNG: grey levels, or colours as 0xRRGGBB."""
     import numpy as np
 
-    from aaams_stream.files import read_image
+    from aaams_stream.source.images import read_image
 
     image = read_image(path)
     if image.ndim == 2:

@@ -65,13 +65,13 @@ def run_image(args: argparse.Namespace) -> int:
     params = options.read_settings(args)
     if args.segments is not None and args.segments < 1:
         raise ConfigError(f"--segments must be >= 1, got {args.segments}")
-    from aaams_stream import files
     from aaams_stream.core import features
+    from aaams_stream.source.images import read_image
 
     outputs = _check_outputs(args)
-    image = _demo() if args.input == DEMO else files.read_image(args.input)
+    image = _demo() if args.input == DEMO else read_image(args.input)
     options.say_if_cold(args.quiet)
-    from aaams_stream.run.doors import segment_image
+    from aaams_stream.run.compiled import segment_image
 
     start = time.perf_counter()
     result = segment_image(image, params, segments=args.segments)

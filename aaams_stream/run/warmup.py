@@ -15,7 +15,7 @@ def warm_image() -> None:
 
     from aaams_stream import metrics
     from aaams_stream.points import AAAMS
-    from aaams_stream.run.doors import segment_image
+    from aaams_stream.run.compiled import segment_image
     from aaams_stream.source.demo import demo_frame
 
     labels = segment_image(demo_frame(0).rgb[::8, ::8].copy()).labels
@@ -32,7 +32,7 @@ def warm_stream(should_stop: Callable[[], bool] = lambda: False) -> None:
     from aaams_stream.core.pool import pool
     from aaams_stream.kernels import measure
     from aaams_stream.params import Params
-    from aaams_stream.run.doors import Segmenter
+    from aaams_stream.run.compiled import Segmenter
     from aaams_stream.source.demo import demo_frame
 
     segmenter = Segmenter(Params().updated({"stream": {"scale": 0.8}}))
@@ -64,9 +64,9 @@ def warm_export() -> None:
 
     from aaams_stream.core.pool import pool
     from aaams_stream.kernels import rle
-    from aaams_stream.run.doors import Segmenter
+    from aaams_stream.objects.tracker import follow
+    from aaams_stream.run.compiled import Segmenter
     from aaams_stream.source.demo import demo_frame
-    from aaams_stream.supervoxels.tracker import follow
 
     labels, boxes = np.zeros((1, 1), np.int32), np.array([[0, 0, 1, 1]], np.int32)
     rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), np.zeros(2, np.int64))

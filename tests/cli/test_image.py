@@ -12,10 +12,11 @@ from support.commands import run
 
 from aaams_stream import files, segment_image
 from aaams_stream.source.demo import POSTER, demo_frame
+from aaams_stream.source.images import read_image
 
 
 def test_image_writes_labels_as_png_and_npy(photo, tmp_path, capsys):
-    expected = segment_image(files.read_image(photo)).labels
+    expected = segment_image(read_image(photo)).labels
     assert run("image", photo, "-o", tmp_path / "a.png") == 0
     assert run("image", photo, "-o", tmp_path / "a.npy") == 0
     found = cv2.imread(str(tmp_path / "a.png"), cv2.IMREAD_UNCHANGED)
@@ -32,8 +33,8 @@ def test_image_writes_labels_as_png_and_npy(photo, tmp_path, capsys):
 def test_image_of_the_demo_needs_nothing_at_hand(tmp_path, capsys):
     labels, overlay = tmp_path / "labels.png", tmp_path / "overlay.png"
     assert run("image", "demo", "-o", labels, "--overlay", overlay) == 0
-    assert files.read_image(labels).shape == (240, 320)
-    drawn = files.read_image(overlay)
+    assert read_image(labels).shape == (240, 320)
+    drawn = read_image(overlay)
     assert drawn.shape == (240, 320, 3)
     assert 0 < (drawn != demo_frame(POSTER).rgb).any(axis=2).mean() < 0.5
 
@@ -57,8 +58,8 @@ def test_image_draws_a_plot_with_its_history(photo, tmp_path):
     pytest.importorskip("matplotlib")
     plot = tmp_path / "modes.png"
     assert run("image", photo, "-o", tmp_path / "a.png", "--plot", plot, "--quiet") == 0
-    assert files.read_image(plot).shape[0] > 100
-    assert files.read_image(tmp_path / "modes-history.png").shape[0] > 100
+    assert read_image(plot).shape[0] > 100
+    assert read_image(tmp_path / "modes-history.png").shape[0] > 100
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def test_image_takes_unusual_images(tmp_path, shape, dtype):
     cv2.imwrite(str(tmp_path / "a.png"), np.full(shape, 99, dtype))
     out, overlay = tmp_path / "l.png", tmp_path / "o.png"
     assert run("image", tmp_path / "a.png", "-o", out, "--overlay", overlay, "--quiet") == 0
-    assert files.read_image(out).shape == shape[:2]
-    assert files.read_image(overlay).shape == (*shape[:2], 3)
+    assert read_image(out).shape == shape[:2]
+    assert read_image(overlay).shape == (*shape[:2], 3)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from support.clips import write_clip, write_images
 from support.followed import truth_of
 
 import aaams_stream as aaams
-from aaams_stream.files import encode_mask, read_image
+from aaams_stream.files import encode_mask
 from aaams_stream.metrics import region_similarity
 from aaams_stream.source.demo import demo_frame
+from aaams_stream.source.images import read_image
 
 
 @pytest.fixture

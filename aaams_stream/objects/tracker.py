@@ -28,7 +28,7 @@ from aaams_stream.core import features
 from aaams_stream.core.pool import rows_of
 from aaams_stream.errors import ConfigError
 from aaams_stream.kernels import tracker as kernels
-from aaams_stream.supervoxels.tuning import TrackerTuning
+from aaams_stream.objects.tuning import TrackerTuning
 
 if TYPE_CHECKING:
     from aaams_stream.model import FrameSegmentation

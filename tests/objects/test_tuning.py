@@ -9,7 +9,7 @@ import pytest
 from support.followed import truth_of
 
 import aaams_stream as aaams
-from aaams_stream.supervoxels.tuning import TrackerTuning
+from aaams_stream.objects.tuning import TrackerTuning
 
 FIELDS = [field.name for field in dataclasses.fields(TrackerTuning)]
 # The balloon hardly changes its size: only a tracker that allows for no growth at all balances it.

@@ -1,4 +1,4 @@
-"""The doors by which users enter: whichever they take, kernels are compiled ahead."""
+"""The core as users call it: whichever way they enter, kernels are compiled ahead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import aaams_stream
 from aaams_stream.core import image, segmenter
-from aaams_stream.run import doors
+from aaams_stream.run import compiled
 
 
 @pytest.fixture(autouse=True)
@@ -52,16 +52,16 @@ print(sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
 
 
-def test_doors_to_the_core_compile_ahead(monkeypatch):
+def test_compiled_names_compile_ahead(monkeypatch):
     asked = []
-    monkeypatch.setattr(doors, "compile_ahead", lambda: asked.append(1))
+    monkeypatch.setattr(compiled, "compile_ahead", lambda: asked.append(1))
     monkeypatch.setattr("aaams_stream.core.image.segment_image", lambda *a, **k: len(asked))
     aaams_stream.Segmenter()
     assert len(asked) == 1
     assert aaams_stream.segment_image(None) == 2
 
 
-def test_doors_give_first_runs_at_once_the_same_bytes_as_every_later_one(tmp_path):
+def test_compiled_names_give_first_runs_at_once_the_same_bytes_as_every_later_one(tmp_path):
     """Though they find nothing compiled, whichever door they enter by."""
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     entered = {
@@ -100,9 +100,9 @@ def test_doors_give_first_runs_at_once_the_same_bytes_as_every_later_one(tmp_pat
     assert first.keys() == later.keys()
 
 
-def test_doors_are_documented_and_called_as_the_core_is():
+def test_compiled_names_are_documented_and_called_as_the_core_is():
     for name in ("Segmenter", "segment_image"):
-        door = getattr(doors, name)
+        door = getattr(compiled, name)
         behind = {"Segmenter": segmenter.Segmenter, "segment_image": image.segment_image}[name]
         assert door.__doc__ == behind.__doc__
         assert inspect.signature(door) == inspect.signature(behind)
