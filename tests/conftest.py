@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,11 @@ import pytest
 # A first call may compile for seconds; the same examples everywhere keep failures repeatable.
 hypothesis.settings.register_profile("ours", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ours")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process
+# they start and mean to interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PATIENCE = 60.0  # seconds until a thread counts as one that never ends, on the slowest machine
 
