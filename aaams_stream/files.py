@@ -80,7 +80,11 @@ class Draft:
                     # out of the way first: a folder is replaced only if it is empty
                     old = self.path.with_name(f"{self.path.name}.old")
                     self._target.replace(old)
-                    self.path.replace(self._target)
+                    try:
+                        self.path.replace(self._target)
+                    except BaseException:
+                        old.replace(self._target)
+                        raise
                     shutil.rmtree(old, ignore_errors=True)
                 else:
                     self.path.replace(self._target)
@@ -140,7 +144,8 @@ def check_target(
         there = next(found for found in (path, *path.parents) if found.exists())
         if there != path and not there.is_dir():
             raise SinkError(f"{path}: {there} is not a folder, so this cannot be written there")
-        if not os.access(there, os.W_OK):
+        folder = there if there != path else path.parent  # where the draft is made
+        if not os.access(folder, os.W_OK):
             raise SinkError(f"{path}: no permission to write there")
     return path
 

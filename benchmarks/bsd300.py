@@ -182,7 +182,7 @@ def run(items: list[Item], job: Job, jobs: int) -> list[Result]:
 
 def warm_up() -> None:
     """Compile or load all kernels, so that no image pays for it."""
-    from aaams_stream.core.image import segment_image
+    from aaams_stream import segment_image
     from aaams_stream.metrics import score_image
 
     tiny = np.random.default_rng(0).integers(0, 255, (24, 24, 3), dtype=np.uint8)
@@ -194,7 +194,7 @@ def warm_up() -> None:
 
 def work(item: Item, job: Job) -> list[Result]:
     """Return everything the job asks of one image."""
-    from aaams_stream.core.image import segment_image
+    from aaams_stream import segment_image
 
     rgb, truths = item.load()
     results = []
@@ -372,7 +372,7 @@ def draw_examples(
     path: Path, method: str, params: Params, results: list[Result], by_name: dict[str, Item]
 ) -> None:
     """Draw the three best, middle and worst images: outlines, mean colours, one annotator."""
-    from aaams_stream.core.image import segment_image
+    from aaams_stream import segment_image
 
     ordered = sorted((r for r in results if r.method == method and r.chosen), key=lambda r: -r.pri)
     count = min(3, len(ordered))

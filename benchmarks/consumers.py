@@ -8,6 +8,7 @@ bytes a frame each part of the volume takes; and how long each export of it last
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import tempfile
 import time
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream import Params, Segmenter, open_volume, segment_video, store
+from aaams_stream import Params, open_volume, segment_video, store
 from aaams_stream.errors import AaamsError
 from aaams_stream.export import FORMATS, Selection, export_volume
 
@@ -81,34 +82,27 @@ def passing(frames: int) -> Iterator[NDArray[np.uint8]]:
 
 def time_tables(volume: Any, frames: int) -> None:
     """Print the share of the segmenter's CPU that goes into the tables."""
-    import aaams_stream.core.segmenter
     from aaams_stream.core import features
+    from aaams_stream.core.segmenter import step
+    from aaams_stream.core.stopwatch import stopwatch
+    from aaams_stream.core.tuning import Tuning
+    from aaams_stream.jit import compile_ahead
 
-    stepping: Any = aaams_stream.core.segmenter
-    real = stepping.describe
-    spent: list[float] = []
-
-    def describe(*arguments: Any) -> Any:
+    compile_ahead()
+    watch = functools.partial(stopwatch, now=time.process_time)
+    params = Params().updated({"stream": {"segments": 300}})
+    state = None
+    spent, whole, numpy_way = [], [], []
+    for t in range(min(frames, volume.frame_count)):
+        rgb = np.ascontiguousarray(volume.video[t].transpose(1, 2, 0))
         begun = time.process_time()
-        result = real(*arguments)
-        spent.append(time.process_time() - begun)
-        return result
-
-    segmenter = Segmenter(Params().updated({"stream": {"segments": 300}}))
-    whole, numpy_way = [], []
-    stepping.describe = describe
-    try:
-        for t in range(min(frames, volume.frame_count)):
-            rgb = np.ascontiguousarray(volume.video[t].transpose(1, 2, 0))
-            begun = time.process_time()
-            result = segmenter.step(rgb)
-            whole.append(time.process_time() - begun)
-            lab = features.lab_planes(rgb)[:, :, : rgb.shape[1]]
-            begun = time.process_time()
-            tables_in_numpy(result.ids, lab)
-            numpy_way.append(time.process_time() - begun)
-    finally:
-        stepping.describe = real
+        result, state = step(rgb, None, state, params, Tuning(), watch=watch)
+        whole.append(time.process_time() - begun)
+        spent.append(result.stats["table"])
+        lab = features.lab_planes(rgb)[:, :, : rgb.shape[1]]
+        begun = time.process_time()
+        tables_in_numpy(result.ids, lab)
+        numpy_way.append(time.process_time() - begun)
     ours, all_of_it, theirs = (
         1e3 * float(np.median(part[SETTLED:])) for part in (spent, whole, numpy_way)
     )

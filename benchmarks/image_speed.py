@@ -141,7 +141,7 @@ def methods(params: Params) -> dict[str, Callable[[Picture], object]]:
     import cv2
     from skimage.segmentation import felzenszwalb, slic
 
-    from aaams_stream.core.image import segment_image
+    from aaams_stream import segment_image
 
     cv2.setNumThreads(1)
     found: dict[str, Callable[[Picture], object]] = {
@@ -213,7 +213,7 @@ def alone(rgb: Picture, size: tuple[int, int], threads: int, params: Params, rep
 def _alone(rgb: Picture, size: tuple[int, int], threads: int, params: Params, repeats: int) -> Lone:
     import cv2
 
-    from aaams_stream.core.image import segment_image
+    from aaams_stream import segment_image
 
     cv2.setNumThreads(threads)
     segment_image(drawn_scene(32, 48), params)  # compiles, or loads what was compiled

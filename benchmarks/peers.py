@@ -47,7 +47,7 @@ def ours(params: Params, segments: int | None) -> Method:
     """Return our segmenter."""
 
     def run(frames: Frames) -> Iterator[Labels]:
-        from aaams_stream.core.segmenter import Segmenter
+        from aaams_stream import Segmenter
 
         segmenter = Segmenter(params, segments=segments)
         for frame in frames:
@@ -63,7 +63,7 @@ def at_hand(params: Params, segments: int, *, offline: bool = False) -> list[Met
     cv2.setNumThreads(1)
 
     def cold(frame: Picture) -> Labels:
-        from aaams_stream.core.segmenter import Segmenter
+        from aaams_stream import Segmenter
 
         return Segmenter(params, segments=segments).step(frame).ids
 

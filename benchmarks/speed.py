@@ -169,14 +169,16 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     """Step through the clip on one thread; the peers take turns on the same frames."""
     import cv2
 
-    from aaams_stream.core.image import segment_image
+    from aaams_stream import segment_image
     from aaams_stream.core.segmenter import step
     from aaams_stream.core.stopwatch import stopwatch as on_the_wall
     from aaams_stream.core.tuning import Tuning
+    from aaams_stream.jit import compile_ahead
     from aaams_stream.model import Clip
     from aaams_stream.source import open_source
 
     cv2.setNumThreads(1)
+    compile_ahead()
     cpu: dict[str, float] = {}
 
     def stopwatch(seconds: dict[str, float]) -> Callable[[str], None]:
@@ -234,7 +236,7 @@ def _wanted(size: str) -> tuple[int, int] | None:
 
 def _warm_up(params: Params, rgb: Picture) -> None:
     """Compile, or load what was compiled, so that no frame is charged for it."""
-    from aaams_stream.core.segmenter import Segmenter
+    from aaams_stream import Segmenter
 
     segmenter = Segmenter(params)
     for shift in range(3):

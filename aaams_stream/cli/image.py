@@ -118,36 +118,41 @@ def _check_outputs(args: argparse.Namespace) -> dict[str, Path]:
 def _write(outputs: dict[str, Path], rgb: Pixels, result: ImageSegmentation) -> None:
     """Write what was asked for: labels, the picture with boundaries, plots."""
     from aaams_stream import files
+    from aaams_stream.draw.plots import plot_history
     from aaams_stream.draw.views import draw_boundaries
 
-    with ExitStack() as stack:
-        drafts = {name: stack.enter_context(files.Draft(path)) for name, path in outputs.items()}
+    with ExitStack() as stack:  # each draft begins right before its own write: it names its errors
+
+        def draft(name: str) -> Path:
+            return stack.enter_context(files.Draft(outputs[name]))
+
         labels = files.encode_labels(outputs["labels"], result.labels)
-        drafts["labels"].write_bytes(labels)
+        draft("labels").write_bytes(labels)
         if "overlay" in outputs:
             drawn = files.encode_image(outputs["overlay"], draw_boundaries(rgb, result.labels))
-            drafts["overlay"].write_bytes(drawn)
+            draft("overlay").write_bytes(drawn)
         if "plot" in outputs:
-            _draw_plots(rgb, result, drafts["plot"], drafts["history"])
+            _plot_modes(rgb, result, draft("plot"))
+            names = ("clusters", "merges", "largest_shift", "mean_shift")
+            columns = {name: getattr(result.history, name) for name in names}
+            plot_history(columns, draft("history"))
 
 
-def _draw_plots(rgb: Pixels, result: ImageSegmentation, modes: Path, history: Path) -> None:
-    """Draw modes and bandwidths over the colours, and how the iterations converged."""
+def _plot_modes(rgb: Pixels, result: ImageSegmentation, path: Path) -> None:
+    """Draw modes and bandwidths over the colours."""
     import numpy as np
 
     from aaams_stream.core import features
-    from aaams_stream.draw import plots
+    from aaams_stream.draw.plots import plot_modes
 
     h, w = result.labels.shape
-    plots.plot_modes(
+    plot_modes(
         features.lab_planes(rgb)[:, :, :w].reshape(3, h * w).T,
         result.labels.ravel(),
         result.modes[:, :3],
         result.bandwidths[:, :3, :3],
-        modes,
+        path,
         colours=rgb.reshape(h * w, 3) / np.iinfo(rgb.dtype).max,
         axis_names=("L*", "a*", "b*"),
         title=f"{result.count} segments: modes and 1-sigma bandwidths in L*a*b*",
     )
-    names = ("clusters", "merges", "largest_shift", "mean_shift")
-    plots.plot_history({name: getattr(result.history, name) for name in names}, history)

@@ -62,18 +62,20 @@ def associate(
     lost = lost.with_gone(tracks, gone, index, tuning.max_lost)
 
     candidates = find_candidates(track_of, regions, tracks, index, tuning)
-    back = reidentify(candidates, lost, index, tuning)
-    parts = match_disoccluded(candidates, set(back), track_of, regions, tracks, tuning)
+    reidentified = reidentify(candidates, lost, index, tuning)
+    disoccluded = match_disoccluded(
+        candidates, set(reidentified), track_of, regions, tracks, tuning
+    )
     naming = _Naming(track_of, heirs, tracks, index)
-    for candidate in back | parts:
-        if candidate in parts:
-            naming.join(candidates, candidate, parts[candidate])
+    for candidate in reidentified | disoccluded:
+        if candidate in disoccluded:
+            naming.join(candidates, candidate, disoccluded[candidate])
         else:
-            naming.bring_back(candidates, candidate, lost, back[candidate])
+            naming.bring_back(candidates, candidate, lost, reidentified[candidate])
     next_id = naming.name_the_rest(state.next_id, descent, regions, tuning)
-    naming.note_ends(alive, set(lost.ids[list(back.values())].tolist()))
+    naming.note_ends(alive, set(lost.ids[list(reidentified.values())].tolist()))
     stay = np.ones(len(lost.ids), np.bool_)
-    stay[list(back.values())] = False
+    stay[list(reidentified.values())] = False
     return Association(
         naming.ids,
         naming.first_frame,
@@ -212,7 +214,7 @@ class _Naming:
         self.ids[mine], self.first_frame[mine] = lost.ids[found], lost.first_frame[found]
         if lost.last_seen[found] < self._index - 1:
             self._came_back.add(main)
-        elif row < 0:  # it was only mislaid: the motion found was wrong
+        elif row < 0:  # the flow had lost it: it was here all the time
             self.track_of[mine] = np.searchsorted(self._tracks.ids, self.ids[main])
         self._note_renaming(row, main)
 

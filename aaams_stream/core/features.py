@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.kernels import features as kernels
+from aaams_stream.kernels.common import LANES
 
 Pixel = TypeVar("Pixel", np.uint8, np.float32)
 
-LANES = 16  # kernels read rows in chunks of this many pixels
 FAR = np.float32(1e4)  # the colour of padding: too far from any pixel to carry weight
 _BACKDROP = 0.5  # transparent pixels are seen over mid-grey
 # sRGB to XYZ under D65; divided by its sums, white is (1, 1, 1) and grey has no hue.

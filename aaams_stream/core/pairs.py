@@ -16,7 +16,7 @@ class Found(NamedTuple):
 
     first: Labels  # (n,)
     second: Labels  # (n,)
-    sums: NDArray[np.float64]  # (n, 2)
+    sums: NDArray[np.float64]  # (n, s)
 
 
 def find_pairs(

@@ -25,7 +25,7 @@ class Propagated:
     """What the frame before says about this one: memory that the next steps write into."""
 
     pixels: Prediction
-    area: NDArray[np.int64]  # (k,) pixels that each track has kept
+    area: NDArray[np.int64]  # (k,) pixels that each track kept along the flow
     explained: int  # pixels that are what they were
     scene_change: bool
 

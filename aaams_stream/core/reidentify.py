@@ -70,13 +70,13 @@ def reidentify(
     alike = colour <= tuning.return_colour**2
     s, r = s[alike], r[alike]
     order = np.argsort(colour[alike] + place[s, r] + size[alike], kind="stable")
-    back: dict[int, int] = {}
+    reidentified: dict[int, int] = {}
     taken: set[int] = set()
     for candidate, row in zip(s[order].tolist(), r[order].tolist(), strict=True):
-        if candidate not in back and row not in taken:
-            back[candidate] = row
+        if candidate not in reidentified and row not in taken:
+            reidentified[candidate] = row
             taken.add(row)
-    return back
+    return reidentified
 
 
 def match_disoccluded(
@@ -106,18 +106,18 @@ def match_disoccluded(
     alike = colour <= tuning.part_colour**2
     s, r, colour = s[alike], r[alike], colour[alike]
     order = np.argsort(colour + place[s, r], kind="stable")
-    parts: dict[int, int] = {}
+    disoccluded: dict[int, int] = {}
     gone = {int(candidates.row[candidate]) for candidate in settled}
     hosts: set[int] = set()
     for candidate, host in zip(s[order].tolist(), rows[r[order]].tolist(), strict=True):
         row = int(candidates.row[candidate])
-        free = candidate not in parts and candidate not in settled and row not in hosts
+        free = candidate not in disoccluded and candidate not in settled and row not in hosts
         if free and host not in gone and candidates.area[candidate] <= hidden[host]:
-            parts[candidate] = host
+            disoccluded[candidate] = host
             hidden[host] -= candidates.area[candidate]
             hosts.add(host)
             gone.add(row)
-    return parts
+    return disoccluded
 
 
 def _distance_sq(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> NDArray[np.float64]:

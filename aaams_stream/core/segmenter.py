@@ -1,11 +1,11 @@
 """The segmenter: one frame in, one frame out, warm-started from the frame before.
 
-A frame goes through the same few steps. The flow carries the labels along; pixels that kept their
-colour join their earlier cluster at once (temporal agglomeration). Segments that the flow lost are
-found as a whole, and what moves unlike its segment did is dropped. Boundaries are re-estimated. The
-pixels left over climb as in a single image, among clusters that bring their modes and bandwidths
-with them: they join one of those or found a new one. What is new must then survive the tests of
-Alg. 2; old clusters move on, and their trajectories fade.
+A frame goes through the same few steps. Labels are propagated along the flow; pixels that kept
+their colour join their earlier cluster at once (temporal agglomeration). Segments that the flow
+lost are found as a whole, and what moves unlike its segment did is dropped. Boundaries are
+re-estimated. The pixels left over climb as in a single image, among clusters that bring their modes
+and bandwidths with them: they join one of those or found a new one. What is new must then survive
+the tests of Alg. 2; old clusters move on, and their trajectories fade.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ class Segmenter:
             self.params = self.params.updated({"stream": {"segments": segments}})
         self.state = state
         self.tuning = tuning
-        self._frame_shape: tuple[int, ...] | None = None  # of the last frame
 
     def step(
         self, rgb: Any, time: float | None = None, hint: FlowHint | None = None
@@ -87,18 +86,22 @@ class Segmenter:
         if frame.dtype != np.uint8:
             raise ValueError(f"a frame must be uint8, got {frame.dtype}")
         shape = processing_shape(frame.shape, self.params.stream.scale, self.tuning)
+        if self.state is not None and self.state.frame_shape not in (None, frame.shape[:2]):
+            raise _size_error(frame.shape, self.state.frame_shape)
         if self.state is not None and self.state.labels.shape != shape:
-            if frame.shape != self._frame_shape:
-                raise ValueError(
-                    f"frames must keep their size: a frame of shape {frame.shape[:2]} is segmented "
-                    f"at {shape}, those before it were at {self.state.labels.shape}; scale it, or "
-                    "begin a new Segmenter"
-                )
-            self.state = self.state.resized(shape)
-        self._frame_shape = frame.shape
+            if self.state.frame_shape is None:
+                raise _size_error(shape, self.state.labels.shape)
+            self.state = self.state.resized(shape)  # another scale, not another size
         plain = np.ascontiguousarray(frame, np.uint8)  # kernels are compiled for no other layout
         result, self.state = step(plain, time, self.state, self.params, self.tuning, hint)
         return result
+
+
+def _size_error(given: tuple[int, ...], before: tuple[int, ...] | None) -> ValueError:
+    return ValueError(
+        f"frames must keep their size: got one of shape {given[:2]}, those before it were "
+        f"{before}; scale it, or begin a new Segmenter"
+    )
 
 
 def step(
@@ -135,7 +138,9 @@ def step(
     else:
         new, events = _warm_start(picture, seen, state, params, tuning, clock)
         explained, flow = seen.explained / picture.gradient.size, seen.pixels.flow
-    new = dataclasses.replace(new, parents=remember_parents(state, new, events))
+    h, w = frame.shape[:2]
+    parents = remember_parents(state, new, events)
+    new = dataclasses.replace(new, parents=parents, frame_shape=(h, w))
     labels = upsample(new.labels, small, frame, tuning)
     if small is not frame:
         clock("scale")

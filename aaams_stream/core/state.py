@@ -156,6 +156,7 @@ class SegmenterState:
     parents: NDArray[np.uint32] = field(  # (n, 2) id and the one it was split off
         default_factory=lambda: np.zeros((0, 2), np.uint32)
     )
+    frame_shape: tuple[int, int] | None = None  # of the last frame, whatever (h, w) is
 
     @property
     def pixels(self) -> Before:
@@ -179,6 +180,8 @@ class SegmenterState:
             density=features.resized(self.density, shape),
             tracks=self.tracks.resized(scale),
             lost=self.lost.resized(scale),
+            # the next frame says for what size it was
+            frame_shape=self.frame_shape if shape == (h, w) else None,
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -189,7 +192,7 @@ class SegmenterState:
             if isinstance(value, TrackTable | LostTracks):
                 for column in dataclasses.fields(value):
                     arrays[f"{entry.name}.{column.name}"] = getattr(value, column.name)
-            else:
+            elif value is not None:
                 arrays[entry.name] = np.asarray(value)
         return arrays
 
@@ -213,11 +216,16 @@ class SegmenterState:
                 tracks=record("tracks", TrackTable),
                 lost=record("lost", LostTracks),
                 parents=arrays["parents"],
+                frame_shape=_shape(arrays.get("frame_shape")),
             )
         except KeyError as missing:
             raise ValueError(
                 f"the state was saved by another version: it lacks {missing.args[0]}"
             ) from None
+
+
+def _shape(sides: NDArray[Any] | None) -> tuple[int, int] | None:
+    return None if sides is None else (int(sides[0]), int(sides[1]))
 
 
 def _resized_shapes(

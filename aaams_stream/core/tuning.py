@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Every constant of the method; `dataclasses.replace(Tuning(), outlier=3.0)` tries another.
+    """The constants of the method; `dataclasses.replace(Tuning(), outlier=3.0)` tries another.
 
     Lengths are in pixels of the picture that is segmented, colours in L*a*b* units, times in
     frames, shares in parts of 1, unless a line says otherwise.
     """
 
     # Scale: segmenting a smaller picture ----------------------------------------------------------
-    # Frames are not made smaller than this side: windows need room.
+    # Frames are not made smaller than this side: windows need room. Larger: small frames take
+    # longer; smaller: windows hang over their rims.
     min_side: int = 48
     # Share of pixels down to which lengths in the settings shrink with the picture, and squared
     # pixels below which they do not: clusters one pixel apart must still be able to meet.
@@ -70,6 +71,7 @@ class Tuning:
     # for that are only partly hidden, which takes time; larger: fast things lose their identity.
     missing: float = 0.4
     # Pixels a segment must have to be searched for: a smaller one looks like too much else.
+    # Larger: small things that leap are lost; smaller: they turn up where they are not.
     recover_min_area: int = 40
     # Pixels of it that are compared. More are surer and slower.
     recover_samples: int = 32
@@ -81,15 +83,18 @@ class Tuning:
 
     # Two motions in one segment -------------------------------------------------------------------
     # Every n-th pixel of every n-th row is looked at: the flow is known at half the resolution.
+    # Larger: faster, and small segments are left out.
     split_stride: int = 2
     # Rounds of 2-means. It has converged after four on all clips.
     split_rounds: int = 4
-    # Pixels that are looked at, below which the motion of a segment is not sure.
+    # Pixels that are looked at, below which the motion of a segment is not sure. Larger: small
+    # segments are never torn; smaller: they are torn by noise.
     split_min_samples: int = 25
     # Pixels a frame between the two motions. Larger: only things that part fast are told apart;
     # smaller: errors of the flow tear segments.
     split_gap: float = 3.0
-    # Least share of the pixels that either motion must have.
+    # Least share of the pixels that either motion must have. Larger: small parts that go astray
+    # stay; smaller: slivers at edges, where flow is smeared, are dropped again and again.
     split_min_share: float = 0.15
     # Share of the variance that two motions must explain. Smaller: turns and zooms, whose motion
     # varies smoothly, are torn; larger: nothing is found in noisy flow.
@@ -122,7 +127,9 @@ class Tuning:
 
     # Merging regions (Alg. 2, size-aware) ---------------------------------------------------------
     # Share of the picture at which a region weighs 1, and gradient per pixel at which an edge
-    # does: units that put a good cut of a photograph at level 1.
+    # does: units that put a good cut of a photograph at level 1. Larger: every level is lower, so
+    # a given `post.level` merges more; only their product matters for a stream, whose level is
+    # sought.
     unit_share: float = 0.0065
     unit_edge: float = 5.0
     # Squared pixels a frame between two regions at which they differ √2 times as much. Smaller:
@@ -132,7 +139,8 @@ class Tuning:
     # what it uncovers. Smaller: things that move never grow back; larger: they drag the ground
     # along.
     moving_sq: float = 2.0
-    # Pixels between those at which the motion of the scene is looked up.
+    # Pixels between those at which the motion of the scene is looked up. Larger: faster, and less
+    # sure where little of the ground is seen.
     scene_stride: int = 8
     # Level below which a difference is noise and not worth a segment, however many are wanted.
     # Larger: flat pictures have fewer segments than wanted; smaller: sky is cut by its grain.
@@ -155,9 +163,11 @@ class Tuning:
     bulk: float = 9.0
 
     # Association: who is who ----------------------------------------------------------------------
-    # Share of its pixels that makes one segment the heir of another.
+    # Share of its pixels that makes one segment the heir of another. Larger: more births and
+    # deaths in place of splits and merges; smaller: kinship by a graze.
     heir_share: float = 0.5
-    # Lost identities remembered at a time.
+    # Lost identities remembered at a time. Larger: more time to match them in busy scenes;
+    # smaller: the oldest of them cannot come back.
     max_lost: int = 512
     # How fast the largest area of a segment is forgotten, a frame. Larger: what shrinks for good
     # counts as hidden for long.
@@ -168,7 +178,8 @@ class Tuning:
     return_place: float = 2.0
     return_area: float = 3.0
     # The variance of its place: a share of its area, and for each frame it was away so many
-    # squared pixels, more where it moved.
+    # squared pixels, more where it moved. Larger: it is taken back from farther off, and so is a
+    # stranger.
     place_area: float = 0.1
     place_frame: float = 16.0
     place_motion: float = 0.1
@@ -179,8 +190,11 @@ class Tuning:
     part_place: float = 2.5
     part_hidden: float = 0.1
     # Share of its largest area below which a segment is partly hidden, and keeps moving as it did.
+    # Larger: what merely turns counts as hidden; smaller: what is being hidden takes over the
+    # motion of what hides it.
     whole: float = 0.85
-    # Share of that below which it was being hidden, and is no part of what hides it.
+    # Share of that below which it was being hidden, and is no part of what hides it. Larger: real
+    # merges count as deaths; smaller: what goes behind something merges with it.
     swallowed: float = 0.5
     # How much of a segment's motion is that of the last frame. Larger: follows turns at once, and
     # every error of the flow too.

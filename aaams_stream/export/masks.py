@@ -30,8 +30,9 @@ def write_davis(chosen: Chosen, folder: Path, step: Step) -> None:
     names = chosen.names()
     if len(names) > MOST_INDEXED:
         raise SinkError(
-            f"{folder}: an indexed PNG holds {MOST_INDEXED} ids, and {len(names)} pass; choose "
-            "fewer with --min-area, --min-life, --start and --duration, or export png16 or coco"
+            f"{chosen.volume.path}: an indexed PNG holds {MOST_INDEXED} ids, and {len(names)} "
+            "pass; choose fewer with --min-area, --min-life, --start and --duration, or export "
+            "png16 or coco"
         )
     values = np.append(0, names).astype(np.uint32)  # value → id
     if names.max(initial=0) > MOST_INDEXED:
@@ -51,8 +52,8 @@ def write_png16(chosen: Chosen, folder: Path, step: Step) -> None:
     most = int(chosen.names().max(initial=0))
     if most > MOST_16_BIT:
         raise SinkError(
-            f"{folder}: a 16-bit PNG holds ids up to {MOST_16_BIT}, and the largest is {most}; "
-            "choose an earlier stretch with --start and --duration, or export coco"
+            f"{chosen.volume.path}: a 16-bit PNG holds ids up to {MOST_16_BIT}, and the largest "
+            f"is {most}; choose an earlier stretch with --start and --duration, or export coco"
         )
     for t in chosen:
         pixels = chosen.ids(t).astype(">u2")

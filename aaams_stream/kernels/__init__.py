@@ -1,4 +1,4 @@
-"""All compiled loops, one file per data structure.
+"""All compiled loops, one file for each file that calls them, and what they share.
 
 Numba's cache notices an edit to the file of a kernel, but not one to a helper that the kernel calls
 in another file. So compiled code is kept in a folder named after the text of all kernels: an edit
@@ -17,13 +17,13 @@ import importlib
 import os
 import pkgutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numba
-from numba.misc.appdirs import AppDirs
 
 from aaams_stream.errors import SinkError
 
@@ -44,30 +44,33 @@ def _digest() -> str:
 def _find_folder() -> Path:
     """Return a folder for compiled code, the first that can be written; made if need be."""
     name = CACHE_PREFIX + _digest()
-    for place in _places():
-        folder = place.absolute() / name
+    for place in _PLACES:
         try:
+            folder = place().absolute() / name
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
             os.utime(folder)  # tells when it was last used: see `jit.sweep`
-        except OSError:
+        except (OSError, KeyError, RuntimeError):  # not there, not ours to write, or no home
             continue
         return folder
     raise SinkError("no folder for compiled code can be written; name one in NUMBA_CACHE_DIR")
 
 
-def _places() -> Iterator[Path]:
-    """Yield where compiled code may be kept, the best place first.
-
-    Where the user told numba to, beside the kernels, and in the user's cache folder; some
-    containers leave nothing but a temporary one.
-    """
+def _named_folder() -> Path:
+    """Return the folder that the user told numba to use."""
     named: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    if named:
-        yield Path(named)
-    yield _HERE / "__pycache__"
-    yield Path(AppDirs(appname="aaams-stream", appauthor=False).user_cache_dir)
-    yield _private_folder()
+    if not named:
+        raise FileNotFoundError("none is named")
+    return Path(named)
+
+
+def _user_folder() -> Path:
+    """Return where this system keeps what programs of a user may lose."""
+    if sys.platform == "win32":
+        return Path(os.environ["LOCALAPPDATA"], "aaams-stream")
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/aaams-stream").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "aaams-stream"
 
 
 def _private_folder() -> Path:
@@ -82,6 +85,10 @@ def _private_folder() -> Path:
         if not stat.S_ISDIR(found.st_mode) or shared:
             return Path(tempfile.mkdtemp(prefix="aaams-stream-numba-"))
     return folder
+
+
+# Where compiled code may be kept, the best place first; some containers leave nothing but the last.
+_PLACES = (_named_folder, lambda: _HERE / "__pycache__", _user_folder, _private_folder)
 
 
 @contextmanager

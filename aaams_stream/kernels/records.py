@@ -77,4 +77,4 @@ class Pairs(NamedTuple):
     slots: Ints  # (c,) a hash table of rows, -1 where none is; c is a power of two
     first: Labels  # (c / 2,)
     second: Labels  # (c / 2,)
-    sums: NDArray[np.float64]  # (c / 2, 2)
+    sums: NDArray[np.float64]  # (c / 2, s)

@@ -76,6 +76,9 @@ class Reader:
                 return
             self._source.close()
             self._source = self._reopen()
+            if self._slot.closed:  # while it was being opened, which nobody waits for
+                self._source.close()
+                return
             shift = last + 1 / self._source.rate
 
     def stop(self) -> None:

@@ -66,8 +66,9 @@ class PreviewServer:
     def close(self) -> None:
         """Send everyone away and stop."""
         self._site.closing.set()
-        self._server.shutdown()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started: else there is nobody to shut down
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
 
     @property

@@ -1,1 +1,1 @@
-"""What is built on the tables of frames: following objects."""
+"""What is built on segmented frames: following objects."""

@@ -1,7 +1,7 @@
 """A tracker on supervoxels: one mask in, the object's mask in every later frame out.
 
-What is known of a frame comes from its tables: identity, contacts, colours and motion. Each segment
-gets log odds of belonging to the object, the sum of what five witnesses say:
+What is known of a frame comes from its tables and its picture. Each segment gets log odds of
+belonging to the object, the sum of what five witnesses say:
 
     identity   how much of the object it was in the frame before
     place      how much of the object motion carries to where it is; the object also moves as a

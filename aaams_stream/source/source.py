@@ -61,7 +61,7 @@ class Source:
     ) -> None:
         self.spec = reader.name if spec is None else spec  # opens the same input from anywhere
         self.description = reader.name
-        self.rate: Fraction = reader.rate / clip.every
+        self.rate: Fraction = reader.rate / int(clip.every)
         self.time_base: Fraction = reader.time_base
         self.fingerprint = fingerprint  # None: the input cannot be read a second time
         self.live = live  # without an end of its own
@@ -70,7 +70,7 @@ class Source:
         self._reader = reader
         self._converter = Converter()
         self._start, self._duration = _exact(clip.start), _exact(clip.duration)
-        self._every = clip.every
+        self._every = int(clip.every)
         try:
             self._pictures = self._selected()
             first = next(self._pictures, None)

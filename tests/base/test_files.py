@@ -152,3 +152,23 @@ def test_write_files_leaves_nothing_behind_on_a_full_disk(tmp_path, monkeypatch)
     with pytest.raises(SinkError, match=r"a\.png: cannot be written \(No space left on device\)"):
         files.write_files({tmp_path / "a.png": b"x"})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_draft_gives_back_the_folder_that_stood_there_when_it_cannot_take_its_place(
+    tmp_path, monkeypatch
+):
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "kept").touch()
+    replace = type(tmp_path).replace
+
+    def fail(path, other):
+        if path.name.endswith(".part") and other == target:
+            raise OSError(28, "No space left on device")
+        return replace(path, other)
+
+    monkeypatch.setattr(type(tmp_path), "replace", fail)
+    with pytest.raises(SinkError, match="out: cannot be written"), files.Draft(target) as folder:
+        folder.mkdir()
+    assert [path.name for path in target.iterdir()] == ["kept"]
+    assert list(tmp_path.iterdir()) == [target]

@@ -76,7 +76,7 @@ def test_kernels_are_kept_in_the_users_cache_where_the_package_cannot_be_written
 
 
 def test_kernels_say_what_to_do_where_nothing_can_be_written(monkeypatch):
-    monkeypatch.setattr(kernels, "_places", lambda: iter([Path(__file__)]))
+    monkeypatch.setattr(kernels, "_PLACES", [lambda: Path(__file__)])
     with pytest.raises(SinkError, match="name one in NUMBA_CACHE_DIR"):
         kernels._find_folder()
 

@@ -253,3 +253,21 @@ def test_segmenter_scales_its_own_state_when_its_scale_changes():
     assert np.mean(after.ids == before.ids) > 0.9
     with pytest.raises(ValueError, match="must keep their size"):
         segmenter.step(rgb[:90])
+
+
+def test_segmenter_scales_a_state_that_was_restored():
+    settings = Params().updated({"stream": {"scale": 1.0, "segments": 12}})
+    segmenter = Segmenter(settings)
+    rgb = landscape(96, 128).rgb
+    before = segmenter.step(rgb)
+    state = SegmenterState.from_arrays(segmenter.state.to_arrays())
+    after = Segmenter(settings.updated({"stream": {"scale": 0.5}}), state=state).step(rgb)
+    assert np.mean(after.ids == before.ids) > 0.9
+
+
+@pytest.mark.parametrize("shape", [(97, 128), (96, 129), (95, 127)])
+def test_segmenter_refuses_frames_of_another_size_that_are_segmented_at_the_same(shape):
+    segmenter = Segmenter(Params().updated({"stream": {"scale": 0.5}}))
+    segmenter.step(landscape(96, 128).rgb)
+    with pytest.raises(ValueError, match="must keep their size"):
+        segmenter.step(landscape(*shape).rgb)

@@ -16,6 +16,8 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -93,19 +95,19 @@ def of_points(points: Any, **options: Any) -> dict[str, str]:
     }
 
 
-def of_clip(source: str, **stretch: Any) -> dict[str, dict[str, str]]:
-    """Return the digests of a clip at every scale."""
-    return {
-        f"scale {scale}": of_stream(
-            aaams.stream(source, Params().updated({"stream": {"scale": scale}}), **stretch)
-        )
-        for scale in SCALES
-    }
+def of_clip(source: str, frames: int) -> dict[str, dict[str, str]]:
+    """Return the digests of the first frames of a clip at every scale."""
+    found = {}
+    for scale in SCALES:
+        params = Params().updated({"stream": {"scale": scale}})
+        with closing(aaams.stream(source, params)) as stream:
+            found[f"scale {scale}"] = of_stream(islice(stream, frames))
+    return found
 
 
 def of_drawn_clips() -> dict[str, Any]:
     """Return the digests of the clip the package draws, and of one in which the scene changes."""
-    found: dict[str, Any] = of_clip("demo", duration=1.5)
+    found: dict[str, Any] = of_clip("demo", 36)
     found["realtime"] = of_stream(aaams.stream("demo", "realtime", duration=1))
     segmenter = aaams.Segmenter(segments=60)
     pictures = [frame.rgb for frame in aaams.stream("demo", segments=10, duration=0.4)]
@@ -171,12 +173,12 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep those of the drawn scenes")
     parser.add_argument("--clips", nargs="+", default=[], metavar="FILE")
     parser.add_argument("--images", nargs="+", default=[], metavar="FILE")
-    parser.add_argument("--frames", type=float, default=24, help="frames of each clip")
+    parser.add_argument("--frames", type=int, default=24, help="frames of each clip")
     args = parser.parse_args()
     if args.clips or args.images:
         found: dict[str, Any] = {}
         for clip in args.clips:
-            found[Path(clip).name] = of_clip(clip, duration=args.frames / 25)
+            found[Path(clip).name] = of_clip(clip, args.frames)
         for image in args.images:
             rgb = next(iter(aaams.stream(image, segments=10))).rgb
             found[Path(image).name] = {n: of_image(rgb, Params.load(n)) for n in SETTINGS}

@@ -65,3 +65,9 @@ def test_server_turns_too_many_connections_away(tmp_path, monkeypatch):
             Viewer(server.url)
         for viewer in viewers:
             viewer.see_frame()
+
+
+def test_server_closes_without_having_been_started(tmp_path):
+    loop = LiveLoop(fake_camera(), PARAMS)
+    PreviewServer(loop, Commands(loop, tmp_path)).close()
+    loop.close()

@@ -142,3 +142,11 @@ def test_source_warns_twice_of_sizes_that_change_all_the_time(tmp_path):
     assert {frame.rgb.shape for frame in frames} == {(48, 64, 3)}
     assert len(opened.warnings) == 2
     assert "its size changed 9 times" in opened.warnings[1]
+
+
+def test_source_takes_a_whole_number_of_any_type_as_every(tmp_path):
+    clip = write_clip(tmp_path / "clip.mkv", moving_frames(12), rate=10)
+    with open_source(clip, Clip(every=2.0)) as opened:
+        assert isinstance(opened.rate, Fraction)
+        assert opened.rate == 5
+        assert opened.frame_estimate == 6
