@@ -83,20 +83,19 @@ def passing(frames: int) -> Iterator[NDArray[np.uint8]]:
 def time_tables(volume: Any, frames: int) -> None:
     """Print the share of the segmenter's CPU that goes into the tables."""
     from aaams_stream.core import features
-    from aaams_stream.core.segmenter import step
+    from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.stopwatch import stopwatch
-    from aaams_stream.core.tuning import Tuning
     from aaams_stream.jit import compile_ahead
 
     compile_ahead()
     watch = functools.partial(stopwatch, now=time.process_time)
     params = Params().updated({"stream": {"segments": 300}})
-    state = None
+    segmenter = Segmenter(params, watch=watch)
     spent, whole, numpy_way = [], [], []
     for t in range(min(frames, volume.frame_count)):
         rgb = np.ascontiguousarray(volume.video[t].transpose(1, 2, 0))
         begun = time.process_time()
-        result, state = step(rgb, None, state, params, Tuning(), watch=watch)
+        result = segmenter.step(rgb)
         whole.append(time.process_time() - begun)
         spent.append(result.stats["table"])
         lab = features.lab_planes(rgb)[:, :, : rgb.shape[1]]

@@ -31,7 +31,6 @@ _MATRIX = (_XYZ / _XYZ.sum(axis=1, keepdims=True)).astype(np.float32)
 class Picture:
     """One frame at the size at which it is segmented."""
 
-    rgb: NDArray[np.uint8] | NDArray[np.uint16]  # (h, w, 3)
     planes: NDArray[np.float32]  # (3, h, pitch) L*a*b*
     smooth: NDArray[np.float32]  # (3, h, w) less noisy: what is compared over time
     gradient: NDArray[np.float32]  # (h, w) how much of an edge each pixel is
@@ -53,7 +52,7 @@ def picture(
     """Return the planes of an image (h, w, 3); luma: of the frame it was scaled from."""
     planes = lab_planes(rgb)
     smooth = smoothed(planes, rgb.shape[1])
-    return Picture(rgb, planes, smooth, gradient_magnitude(smooth), luma)
+    return Picture(planes, smooth, gradient_magnitude(smooth), luma)
 
 
 def as_rgb(image: Any) -> NDArray[np.uint8] | NDArray[np.uint16]:

@@ -1,20 +1,15 @@
-"""Optical flow since the frame before. It needs no labels, so it may be sought ahead."""
+"""Optical flow since the frame before. It needs no labels: it can be sought ahead of them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core import features
-from aaams_stream.core.scale import processing_shape
 from aaams_stream.core.tuning import DEFAULT, Tuning
-from aaams_stream.model import Frame
-from aaams_stream.params import Params
 
 # How often the resolution of the luma is halved before flow is sought: at a quarter of that of the
 # frame thin things are lost.
@@ -44,50 +39,7 @@ class _OneThread:
                 cv2.setNumThreads(self._usual)
 
 
-_ONE_THREAD = _OneThread()
-
-
-@dataclass(frozen=True, slots=True)
-class FlowHint:
-    """The luma of a frame and, where it was sought ahead, its flow since another."""
-
-    half_luma: NDArray[np.uint8]  # as `features.half_luma` gives it
-    before: NDArray[np.uint8] | None = None  # that of the other frame
-    quality: str = ""
-    tuning: Tuning = DEFAULT
-    flow: NDArray[np.float32] | None = None  # as `backward_flow` gives it
-
-    def backward_flow(
-        self, before: NDArray[np.uint8], shape: tuple[int, int], quality: str, tuning: Tuning
-    ) -> NDArray[np.float32]:
-        """Return what `backward_flow` does: what was sought ahead, if it was the same.
-
-        That is a copy, for the caller to change. Which frame came before is told by the array
-        itself: one that was dropped in between, or a state that was restored, has another.
-        """
-        same = self.before is before and self.quality == quality and self.tuning == tuning
-        if same and self.flow is not None and self.flow.shape[:2] == shape:
-            return self.flow.copy()
-        return backward_flow(self.half_luma, before, shape, quality, tuning)
-
-
-def with_flow(
-    frames: Iterable[Frame], params: Params, tuning: Tuning = DEFAULT
-) -> Iterator[tuple[Frame, FlowHint]]:
-    """Yield each frame with its flow since the one before; settings are the segmenter's.
-
-    For a thread that runs ahead of the segmenter. The flow found is the same to the last bit.
-    """
-    before = None
-    quality = params.stream.flow
-    for frame in frames:
-        luma = features.half_luma(frame.rgb)
-        flow = None
-        if before is not None and before.shape == luma.shape:
-            shape = processing_shape(frame.rgb.shape, params.stream.scale, tuning)
-            flow = backward_flow(luma, before, shape, quality, tuning)
-        yield frame, FlowHint(luma, before, quality, tuning, flow)
-        before = luma
+one_thread = _OneThread()
 
 
 def backward_flow(
@@ -106,7 +58,7 @@ def backward_flow(
     """
     if min(now.shape) < _LEAST_SIDE:
         return np.zeros((*shape, 2), np.float32)
-    with _ONE_THREAD:
+    with one_thread:
         search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
         search.setFinestScale(_FINEST_SCALES[quality])
         search.setPatchStride(tuning.flow_stride)

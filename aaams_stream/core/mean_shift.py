@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core.clusters import ClusterGrid, base_precision, kernel_scales
 from aaams_stream.core.stopwatch import Clock, no_clock
+from aaams_stream.core.threads import threads_for
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import agglomerate
 from aaams_stream.kernels import mean_shift as kernels
@@ -67,16 +68,17 @@ def cluster_pixels(
     n = clusters.rho.size
     half_widths, space_weights = base_window(params.space.sigma2)
     colour_scale = np.float32(1 / (64 * params.colour.sigma2))
-    kernels.first_shift(
-        planes, half_widths, space_weights, colour_scale, clusters.bearing, pixels.density
-    )
-    grid.density_scale = 1.0 / float(pixels.density.max())
-    np.multiply(pixels.density, np.float32(grid.density_scale), out=pixels.density)
-    kernels.seed_clusters(pixels, clusters, scales)
-    clock("first shift")
-    everyone = np.arange(n, dtype=np.int32)
-    agglomerate.begin_trajectories(everyone, clusters)
-    merges = agglomerate.merge_first(_BAND, planes, clusters, scales)
+    with threads_for(n):
+        kernels.first_shift(
+            planes, half_widths, space_weights, colour_scale, clusters.bearing, pixels.density
+        )
+        grid.density_scale = 1.0 / float(pixels.density.max())
+        np.multiply(pixels.density, np.float32(grid.density_scale), out=pixels.density)
+        kernels.seed_clusters(pixels, clusters, scales)
+        clock("first shift")
+        everyone = np.arange(n, dtype=np.int32)
+        agglomerate.begin_trajectories(everyone, clusters)
+        merges = agglomerate.merge_first(_BAND, planes, clusters, scales)
     alive = np.flatnonzero(clusters.parent == everyone).astype(np.int32)
     clusters.shift[alive] = clusters.bearing[alive]
     clusters.precision[alive] = base_precision(params)
@@ -134,7 +136,8 @@ def shift_clusters(
     Returns which update each one made: 0 scalar, 1 partial, 2 full.
     """
     kind = np.empty(which.size, np.uint8)
-    kernels.shift_clusters(which, grid.pixels, grid.clusters, scales, kind)
+    with threads_for(which.size):
+        kernels.shift_clusters(which, grid.pixels, grid.clusters, scales, kind)
     agglomerate.extend_trajectories(which, grid.clusters)
     return kind
 
@@ -143,7 +146,8 @@ def merge_moved(grid: ClusterGrid, moving: NDArray[np.int32], scales: Scales) ->
     """Merge the clusters that have just moved with those they meet; return how many merged."""
     partners = np.empty((moving.size, _PARTNERS), np.int32)
     found = np.empty(moving.size, np.int32)
-    agglomerate.find_partners(moving, grid.pixels, grid.clusters, scales, partners, found)
+    with threads_for(moving.size):
+        agglomerate.find_partners(moving, grid.pixels, grid.clusters, scales, partners, found)
     order = np.empty(moving.size, np.int32)
     rank = np.arange(moving.size, dtype=np.int32)
     agglomerate.order_by_density(rank, grid.clusters.rho[moving], order)

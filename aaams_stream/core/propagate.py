@@ -7,14 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.core.features import Picture
-from aaams_stream.core.flow import FlowHint
+from aaams_stream.core.prepare import Prepared
 from aaams_stream.core.state import SegmenterState
-from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import label_maps
 from aaams_stream.kernels import propagate as kernels
 from aaams_stream.kernels.records import Prediction
-from aaams_stream.params import Params
 
 UNLABELLED = -1  # label of a pixel that the frame before does not explain
 RELABEL = -2  # label of a pixel that is to be re-estimated, though it was explained
@@ -30,12 +27,11 @@ class Propagated:
     scene_change: bool
 
 
-def propagate(
-    picture: Picture, hint: FlowHint, state: SegmenterState, params: Params, tuning: Tuning
-) -> Propagated:
+def propagate(prepared: Prepared, state: SegmenterState) -> Propagated:
     """Warp the labels of the frame before along the flow; keep those whose colour agrees."""
     tracks, labels = state.tracks, state.labels
-    flow = hint.backward_flow(state.half_luma, labels.shape, params.stream.flow, tuning)
+    params, tuning = prepared.params, prepared.tuning
+    flow = prepared.flow_since(state.half_luma)
     pixels = Prediction(
         flow, np.empty_like(labels), np.empty_like(labels), np.empty_like(state.density)
     )
@@ -43,7 +39,7 @@ def propagate(
     inside, strange = np.empty((2, len(labels)), np.int64)
     kernels.warp_labels(
         state.pixels,
-        picture.smooth,
+        prepared.picture.smooth,
         tracks.colours,
         tracks.ids % tuning.watch == state.index % tuning.watch,
         kernels.Limits(*map(np.float32, squares)),

@@ -11,7 +11,6 @@ the tests of Alg. 2; old clusters move on, and their trajectories fade.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.core import features
 from aaams_stream.core.associate import Association, associate
+from aaams_stream.core.describe import Labelled, describe
 from aaams_stream.core.features import Picture
-from aaams_stream.core.flow import FlowHint
 from aaams_stream.core.mean_shift import cluster_pixels
-from aaams_stream.core.measure import measure, remember_parents
+from aaams_stream.core.measure import remember_parents
 from aaams_stream.core.merge_tree import build_tree, merge_criterion, merge_regions
 from aaams_stream.core.modes import (
     Modes,
@@ -34,17 +32,16 @@ from aaams_stream.core.modes import (
     transported_modes,
 )
 from aaams_stream.core.motion_split import split_by_motion
+from aaams_stream.core.prepare import Prepared, Watch, prepare
 from aaams_stream.core.propagate import Propagated, propagate
 from aaams_stream.core.recover import recover_lost_segments
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.refresh import schedule_refresh
 from aaams_stream.core.region_graph import RegionGraph, Regions, build_rag, find_origins
-from aaams_stream.core.scale import processing_params, processing_shape
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.transport import Advanced, advance
 from aaams_stream.core.tuning import DEFAULT, Tuning
-from aaams_stream.core.upsample import upsample
 from aaams_stream.kernels import label_maps
 from aaams_stream.kernels.merge_tree import MergeLimits
 from aaams_stream.model import EVENT_DTYPE, EventKind, FrameSegmentation
@@ -58,7 +55,8 @@ class Segmenter:
     the wanted number of segments a frame. `state`, taken from another segmenter with the same
     parameters, goes on where that one stopped. The same frames give the same ids bit for bit, for
     any number of threads. `params` may be replaced between frames: with another `stream.scale` the
-    state is scaled before the next one, and every identity lives on.
+    state is scaled before the next one, and every identity lives on. `watch` makes the clock that
+    tells how long stages take.
     """
 
     def __init__(
@@ -68,67 +66,54 @@ class Segmenter:
         segments: int | None = None,
         state: SegmenterState | None = None,
         tuning: Tuning = DEFAULT,
+        watch: Watch = stopwatch,
     ) -> None:
         self.params = resolve(params)
         if segments is not None:
             self.params = self.params.updated({"stream": {"segments": segments}})
         self.state = state
         self.tuning = tuning
+        self._watch = watch
 
-    def step(
-        self, rgb: Any, time: float | None = None, hint: FlowHint | None = None
-    ) -> FrameSegmentation:
-        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on.
+    def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
+        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on."""
+        prepared = prepare(rgb, time, self.params, self.tuning, self._watch)
+        return describe(self.label(prepared), self._watch)
 
-        hint: what another thread found of this frame ahead; the result is the same without.
+    def label(self, prepared: Prepared) -> Labelled:
+        """Decide the labels of the next frame: all of `step` that needs the frame before.
+
+        For threads ahead and behind that do the rest, `prepare` and `describe`. The frame brings
+        its own settings.
         """
-        frame = features.as_rgb(rgb)
-        if frame.dtype != np.uint8:
-            raise ValueError(f"a frame must be uint8, got {frame.dtype}")
-        shape = processing_shape(frame.shape, self.params.stream.scale, self.tuning)
-        if self.state is not None and self.state.frame_shape not in (None, frame.shape[:2]):
-            raise _size_error(frame.shape, self.state.frame_shape)
-        if self.state is not None and self.state.labels.shape != shape:
-            if self.state.frame_shape is None:
-                raise _size_error(shape, self.state.labels.shape)
-            self.state = self.state.resized(shape)  # another scale, not another size
-        plain = np.ascontiguousarray(frame, np.uint8)  # kernels are compiled for no other layout
-        result, self.state = step(plain, time, self.state, self.params, self.tuning, hint)
-        return result
+        state, frame_shape = self.state, prepared.frame.shape[:2]
+        if state is not None and state.frame_shape not in (None, frame_shape):
+            raise _size_error(frame_shape, state.frame_shape)
+        if state is not None and state.labels.shape != prepared.picture.shape:
+            if state.frame_shape is None:
+                raise _size_error(prepared.picture.shape, state.labels.shape)
+            state = state.resized(prepared.picture.shape)  # another scale, not another size
+        labelled = label_frame(prepared, state, self._watch)
+        self.state = labelled.state
+        return labelled
 
 
 def _size_error(given: tuple[int, ...], before: tuple[int, ...] | None) -> ValueError:
     return ValueError(
-        f"frames must keep their size: got one of shape {given[:2]}, those before it were "
+        f"frames must keep their size: got one of shape {given}, those before it were "
         f"{before}; scale it, or begin a new Segmenter"
     )
 
 
-def step(
-    frame: NDArray[np.uint8],
-    time: float | None,
-    state: SegmenterState | None,
-    params: Params,
-    tuning: Tuning,
-    hint: FlowHint | None = None,
-    watch: Callable[[dict[str, float]], Clock] = stopwatch,
-) -> tuple[FrameSegmentation, SegmenterState]:
-    """Segment one frame: state in, state out; at the share of its size that the settings name.
-
-    watch: makes the clock that fills in the seconds of each stage.
-    """
-    seconds: dict[str, float] = {}
-    clock = watch(seconds)
-    small = features.resized(frame, processing_shape(frame.shape, params.stream.scale, tuning))
-    if small is not frame:
-        params = processing_params(params, small.size / frame.size, tuning)
-        clock("scale")
-    hint = hint or FlowHint(features.half_luma(frame))
-    picture = features.picture(small, hint.half_luma)
-    clock("features")
+def label_frame(
+    prepared: Prepared, state: SegmenterState | None, watch: Watch = stopwatch
+) -> Labelled:
+    """Decide the labels of one frame: state in, state out."""
+    picture, params, tuning = prepared.picture, prepared.params, prepared.tuning
+    clock = watch(prepared.seconds)
     seen = None
     if state is not None:
-        seen = propagate(picture, hint, state, params, tuning)
+        seen = propagate(prepared, state)
         if not seen.scene_change:
             recover_lost_segments(seen, picture, state, params, tuning)
         clock("motion")
@@ -138,18 +123,10 @@ def step(
     else:
         new, events = _warm_start(picture, seen, state, params, tuning, clock)
         explained, flow = seen.explained / picture.gradient.size, seen.pixels.flow
-    h, w = frame.shape[:2]
+    h, w = prepared.frame.shape[:2]
     parents = remember_parents(state, new, events)
     new = dataclasses.replace(new, parents=parents, frame_shape=(h, w))
-    labels = upsample(new.labels, small, frame, tuning)
-    if small is not frame:
-        clock("scale")
-    tables = measure(new, labels, picture, flow)
-    clock("table")
-    ids = np.empty(labels.shape, np.uint32)
-    label_maps.apply_lut(labels, new.tracks.ids.view(np.int32), ids.view(np.int32))
-    stats = {"segments": float(len(tables.segments)), "warm": explained, **seconds}
-    return FrameSegmentation(new.index - 1, time, ids, *tables, events, stats), new
+    return Labelled(prepared, new, events, explained, flow)
 
 
 def _cold_start(

@@ -15,7 +15,7 @@ from aaams_stream.kernels.records import Clusters, Scales
 _LEVELS = 4096  # steps of density that order the merges
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def add_place(a, weight, place):
     """Add one place (5,) to trajectory moments a (15,): raw sums would cancel in float32."""
     total = a[0] + weight
@@ -43,7 +43,7 @@ def add_place(a, weight, place):
     a[14] += f * d4 * d4
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def add_moments(a, b):
     """Add trajectory moments b (15,) to a (15,): their mean as a place, then their scatter."""
     add_place(a, b[0], b[1:6])
@@ -51,13 +51,13 @@ def add_moments(a, b):
         a[k] += b[k]
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def begin_trajectories(which, clusters):
     """Begin the trajectory of each listed cluster with the place where it stands."""
     trajectory = clusters.trajectory
     position = clusters.position
     rho = clusters.rho
-    for i in prange(which.size):
+    for i in range(which.size):
         u = which[i]
         trajectory[u, 0] = rho[u]
         for k in range(5):
@@ -66,18 +66,18 @@ def begin_trajectories(which, clusters):
             trajectory[u, k] = np.float32(0.0)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def extend_trajectories(which, clusters):
     """Add the place where each listed cluster stands to its trajectory, weighted by its density."""
     trajectory = clusters.trajectory
     position = clusters.position
     rho = clusters.rho
-    for i in prange(which.size):
+    for i in range(which.size):
         u = which[i]
         add_place(trajectory[u], rho[u], position[u])
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def same_mode(u, m, y, bearing, colour_weight, space_weight):
     """Merge check: `u` moving by `m` and `y` moving by `bearing` close in and head the same way.
 
@@ -95,7 +95,7 @@ def same_mode(u, m, y, bearing, colour_weight, space_weight):
     return along >= np.float32(0.0) and closing <= np.float32(0.0)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def absorb(u, v, clusters):
     """Merge clusters u and v; the denser assimilates the other. Returns whether u survives."""
     if clusters.rho[u] > clusters.rho[v]:
@@ -111,7 +111,7 @@ def absorb(u, v, clusters):
     return False
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def vicinity_span(u, dy, epsilon_sq, w):
     """Columns of one row, `dy` off, that lie within ε of `u` in space: first, one past the last."""
     room = epsilon_sq - dy * dy
@@ -121,7 +121,7 @@ def vicinity_span(u, dy, epsilon_sq, w):
     return max(int(np.ceil(u[3] - half)), 0), min(int(np.floor(u[3] + half)) + 1, w)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def order_by_density(clusters, rho, order):
     """Sort clusters densest first, ties in the order given (counting sort on 4096 levels)."""
     starts = np.zeros(_LEVELS + 1, np.int64)
@@ -135,7 +135,7 @@ def order_by_density(clusters, rho, order):
         starts[level] += 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def merge_pixels(order, y0, y1, planes, clusters, scales, w):
     """Merge single-pixel clusters one by one in the order given, looking at rows y0 to y1 only.
 
@@ -187,7 +187,7 @@ def merge_pixels(order, y0, y1, planes, clusters, scales, w):
     return merges
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def merge_first(band, planes, clusters, scales):
     """First merge pass: inside bands of rows, densest first, then across the seams of the bands.
 
@@ -236,7 +236,7 @@ def merge_first(band, planes, clusters, scales):
     return merged.sum() + merge_pixels(order, np.int64(0), h, planes, clusters, scales, w)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 def near_lanes(flat, plane, at, first, dy, place, epsilon_colour_sq, epsilon_space_sq):
     """Tell which pixels of the lanes that begin at `at` lie within ε of `place`: bit j for lane j.
 
@@ -262,7 +262,7 @@ def near_lanes(flat, plane, at, first, dy, place, epsilon_colour_sq, epsilon_spa
     return hits
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def find_partners(which, pixels, clusters, scales, partners, found):
     """List the clusters that each moved cluster may merge with, in the order they are met.
 
@@ -338,7 +338,7 @@ def find_partners(which, pixels, clusters, scales, partners, found):
         found[i] = n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def merge_partners(order, which, partners, found, clusters):
     """Merge clusters with their partners one by one, densest first (Alg. 1).
 
@@ -360,7 +360,7 @@ def merge_partners(order, which, partners, found, clusters):
     return merges
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def refresh_owners(where, pixels, clusters, scales):
     """Point the listed pixels at their surviving clusters; mark those that are adaptive.
 
@@ -371,7 +371,7 @@ def refresh_owners(where, pixels, clusters, scales):
     parent = clusters.parent
     members = clusters.members
     least = scales.adaptive
-    for i in prange(where.size):
+    for i in range(where.size):
         p = where[i]
         c = owners[p]
         while parent[c] != c:

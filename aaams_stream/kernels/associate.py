@@ -8,7 +8,7 @@ from numba import njit
 from aaams_stream.kernels.common import add_pair, find_slot
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_overlaps(regions, warped, labels, pairs):
     """Count pixels that regions of this frame share with tracks of the frame before.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 # Bits of a float, divided by three, with two thirds of its exponent's bias: near the cube root.
 _ROOT_BITS = np.int32(709921077)
@@ -13,7 +13,7 @@ _DARK_SLOPE = np.float32(24389.0 / (27.0 * 116.0))
 _DARK_OFFSET = np.float32(16.0 / 116.0)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def light_to_lab(light, matrix, far, planes):
     """Write the L*a*b* colours of linear RGB light (h, w, 3) to planes (3, h, pitch).
 
@@ -21,8 +21,8 @@ def light_to_lab(light, matrix, far, planes):
     inner loop does one thing to a row, so that it vectorises. Within .0001 of the exact root.
     """
     h, w, _ = light.shape
-    for y in prange(h):
-        root = np.empty((3, w), np.float32)
+    root = np.empty((3, w), np.float32)
+    for y in range(h):
         row = light[y].reshape(3 * w)  # a stride the compiler knows, so that it vectorises
         for k in range(3):
             m0 = matrix[k, 0]
@@ -58,7 +58,7 @@ def light_to_lab(light, matrix, far, planes):
             blue_yellow[x] = far
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def gradient_magnitude(smooth, magnitude):
     """Write the length of the colour gradient of smooth (3, h, w) to magnitude (h, w).
 
@@ -66,10 +66,10 @@ def gradient_magnitude(smooth, magnitude):
     """
     _, h, w = smooth.shape
     eighth = np.float32(0.125)
-    for y in prange(h):
+    across = np.empty(w + 2, np.float32)  # a pixel more on either side
+    down = np.empty(w + 2, np.float32)
+    for y in range(h):
         total = magnitude[y]
-        across = np.empty(w + 2, np.float32)  # a pixel more on either side
-        down = np.empty(w + 2, np.float32)
         for x in range(w):
             total[x] = np.float32(0.0)
         for k in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def apply_lut(labels, lut, out):
     """Write lut (k,) int32 of labels (h, w) int32 to out (h, w), which may be labels itself.
 
@@ -18,7 +18,7 @@ def apply_lut(labels, lut, out):
             out[y, x] = lut[label] if label >= 0 else label
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_labels(labels, area):
     """Count the pixels of each label into area (k,) int64; negative labels are nobody's."""
     h, w = labels.shape

@@ -19,7 +19,7 @@ _BEYOND = np.float32(1e9)  # a squared distance outside of any window
 _LEAST_WEIGHT = np.float32(1e-30)  # a sum of weights below this is none: its inverse must be finite
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 def decay(s):
     """exp(-32 s) for s ≥ 0 as (1 - s + s²/2)³² - 2⁻³²: no branch and no call, so loops vectorise.
 
@@ -34,7 +34,7 @@ def decay(s):
     return p * p - np.float32(2.0**-32)
 
 
-@njit(cache=True, parallel=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, parallel=True, fastmath=True, error_model="numpy")
 def first_shift(planes, half_widths, space_weights, colour_scale, bearing, density):
     """Shift every pixel once with the base bandwidth (Eq. 4, first iteration).
 
@@ -90,7 +90,7 @@ def first_shift(planes, half_widths, space_weights, colour_scale, bearing, densi
             density[y, start + x] = sums[x]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def density_at(planes, density, u, colour_weight, space_weight):
     """Return the stored density of the data point nearest to `u`, of the 3x3 pixels around it."""
     h, w = density.shape
@@ -112,7 +112,7 @@ def density_at(planes, density, u, colour_weight, space_weight):
     return rho
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def seed_clusters(pixels, clusters, scales):
     """Found one cluster per pixel, standing where the first shift took it."""
     planes = pixels.planes
@@ -133,7 +133,7 @@ def seed_clusters(pixels, clusters, scales):
             rho[c] = density_at(planes, density, position[c], colour, space)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def refresh_bandwidths(which, clusters, scales):
     """Set Σ_u = Var(T_u) + ξI per domain (Eq. 6) for adaptive clusters, stored inverted.
 
@@ -146,7 +146,7 @@ def refresh_bandwidths(which, clusters, scales):
     least = scales.adaptive
     colour_floor = scales.floor_colour
     space_floor = scales.floor_space
-    for i in prange(which.size):
+    for i in range(which.size):
         u = which[i]
         if members[u] < least:
             continue
@@ -179,7 +179,7 @@ def refresh_bandwidths(which, clusters, scales):
         precision[u, 9] = np.float32(1.0) / np.sqrt(det * det_space)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 def row_span(px, pxy, py, dy, ux, w):
     """Columns of one window row with (x-u)ᵀP(x-u) ≤ cutoff: first, and one past the last."""
     # px·dx² + 2·pxy·dy·dx + py·dy² - cutoff ≤ 0
@@ -193,7 +193,7 @@ def row_span(px, pxy, py, dy, ux, w):
     return x0, x1
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def lane_span(x, half, pitch):
     """First column and number of 16-pixel chunks that cover x ± half; pitch is a multiple of 16."""
     x0 = max(int(np.ceil(x - half)), 0)
@@ -203,14 +203,14 @@ def lane_span(x, half, pitch):
     return x0, chunks
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 def own_weight(dl, da, db, far, p0, p1, p2, p3, p4, p5):
     """Weight of a pixel so far off in colour and, `far`, in space; none beyond the window."""
     s = (p0 * dl + p1 * da + p2 * db) * dl + (p3 * da + p4 * db) * da + p5 * db * db
     return decay(s + far if far <= _CUTOFF_SQ / np.float32(64.0) else np.float32(1.0))
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def own_step(planes, u, p, out):
     """Mean shift under one bandwidth: Eq. 3 with the cluster's own, Eq. 4 with the base one.
 
@@ -303,7 +303,7 @@ def own_step(planes, u, p, out):
     return total
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def first_step(where, which, pixels, clusters, base, density_scale):
     """First shift of single pixels only, with the base bandwidth `base` (10,).
 
@@ -316,7 +316,7 @@ def first_step(where, which, pixels, clusters, base, density_scale):
     bearing = clusters.bearing
     position = clusters.position
     w = density.shape[1]
-    for i in prange(where.size):
+    for i in range(where.size):
         c = which[i]
         y = np.int64(np.uint32(where[i]) // np.uint32(w))  # in half the time of int64
         x = where[i] - y * w
@@ -331,7 +331,7 @@ def first_step(where, which, pixels, clusters, base, density_scale):
             place[k] += bearing[c, k]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def all_adaptive(adaptive, u, p):
     """Tell whether all clusters in the window around `u` have a bandwidth of their own."""
     h, w = adaptive.shape
@@ -350,7 +350,7 @@ def all_adaptive(adaptive, u, p):
     return True
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def full_step(planes, owner, precision, u, p, out):
     """Mean shift under the neighbours' bandwidths (Eq. 2b): Σ_g of each pixel's own cluster.
 
@@ -484,7 +484,7 @@ def full_step(planes, owner, precision, u, p, out):
         out[:] = np.float32(0.0)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def shift_clusters(which, pixels, clusters, scales, kind):
     """Move each listed cluster one step (Eqs. 2b, 3, 4).
 
@@ -520,10 +520,10 @@ def shift_clusters(which, pixels, clusters, scales, kind):
         rho[u] = density_at(planes, density, place, colour, space)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def measure_shifts(which, shift, lengths):
     """Write how far each listed cluster moved last to lengths (m,)."""
-    for i in prange(which.size):
+    for i in range(which.size):
         total = np.float32(0.0)
         for k in range(5):
             total += shift[which[i], k] * shift[which[i], k]

@@ -8,7 +8,7 @@ from numba import njit
 from aaams_stream.kernels.common import add_pair, find_slot
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def add_run(sums, row_l, row_a, row_b, flow, start, stop):
     """Add colours and motion of a run of pixels of one row to the sums (8,) of its segment.
 
@@ -44,7 +44,7 @@ def add_run(sums, row_l, row_a, row_b, flow, start, stop):
     sums[7] -= sv
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def measure_colours(labels, planes, flow, area, sums):
     """Add up the colours and the motion of every segment, run by run.
 
@@ -69,7 +69,7 @@ def measure_colours(labels, planes, flow, area, sums):
             start = stop
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_sides(a, b, count, pairs, n):
     """Count sides that two segments share; return the number of pairs, -1 if there are too many."""
     if n < 0:
@@ -85,7 +85,7 @@ def add_sides(a, b, count, pairs, n):
     return n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
     """Measure every segment, and find the pairs that share pixel sides, run by run.
 
@@ -146,7 +146,7 @@ def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
     return n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_contacts(labels, planes, pairs):
     """Find the pairs of segments that share pixel sides.
 
@@ -190,7 +190,7 @@ def find_contacts(labels, planes, pairs):
     return n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def mean_rows(rows, values, means):
     """Write the mean (k, c) float32 of the values (n, c) float32 of each row; rows (n,) int32."""
     count = np.zeros(means.shape[0], np.int64)
@@ -205,7 +205,7 @@ def mean_rows(rows, values, means):
             means[k, c] = sums[k, c] / count[k]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_rows(ids, names, out):
     """Write for each pixel the row of its id in names (k,) uint32, ascending; all are there.
 

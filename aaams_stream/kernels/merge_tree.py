@@ -68,7 +68,7 @@ class _Lists(NamedTuple):
     seen: Any  # (regions,) int32: scratch filled with -1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def bhattacharyya(a, b, floor):
     """d_B between the colour distributions of two region moments (Alg. 2), Σ = Var + floor·I."""
     fa = 1.0 / a[1]
@@ -110,7 +110,7 @@ def bhattacharyya(a, b, floor):
     return max(0.125 * quad + 0.5 * np.log(det / np.sqrt(det_a * det_b)), 0.0)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def colour_gap_sq(a, b):
     """Squared distance between two mean colours."""
     d0 = a[2] - b[2]
@@ -119,7 +119,7 @@ def colour_gap_sq(a, b):
     return d0 * d0 + d1 * d1 + d2 * d2
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def merge_level(a, b, length, contrast, pixels, criterion):
     """How far apart two adjacent regions are: the level at which they merge.
 
@@ -144,7 +144,7 @@ def merge_level(a, b, length, contrast, pixels, criterion):
     return gap * (contrast / (length * criterion.unit_edge)) * parting
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def absorb(moments, a, b):
     """Add the moments of region b to region a (Chan's update)."""
     wa = moments[a, 1]
@@ -173,7 +173,7 @@ def absorb(moments, a, b):
     moments[a, 1] = total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def push(keys, items, size, key, item):
     """Put (key, item) on the binary heap; ties leave in order of item. Returns the new size."""
     i = size
@@ -189,7 +189,7 @@ def push(keys, items, size, key, item):
     return size + 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def pop(keys, items, size):
     """Drop the least entry (read it at 0 first). Returns the new size."""
     size -= 1
@@ -216,7 +216,7 @@ def pop(keys, items, size):
     return size
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def heap_with_room(keys, items, size):
     """Heap arrays with room for one more entry: the same, or copies of twice the size."""
     if size < keys.size:
@@ -228,7 +228,7 @@ def heap_with_room(keys, items, size):
     return more_keys, more_items
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def link_edges(regions, contacts):
     """Return the lists of half-edges of every region."""
     first = contacts.first
@@ -250,7 +250,7 @@ def link_edges(regions, contacts):
     return _Lists(head, tail, following, dead, np.full(regions, -1, np.int32))
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def fold_edges(r, parent, contacts, lists):
     """Walk the edges of region r: drop inner and dead ones, fold doubles into the first."""
     first = contacts.first
@@ -296,7 +296,7 @@ def fold_edges(r, parent, contacts, lists):
         half = following[half]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def unite(a, b, moments, parent, lists):
     """Let region a take over b: statistics, membership and the list of edges."""
     absorb(moments, a, b)
@@ -305,7 +305,7 @@ def unite(a, b, moments, parent, lists):
     lists.tail[a] = lists.tail[b]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def limit_of(a, b, origins, limits):
     """Return the level up to which two regions may join. What bears one track belongs together."""
     track_of = origins.track_of
@@ -317,7 +317,7 @@ def limit_of(a, b, origins, limits):
     return limits.general
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def resistance(moments, a, b, track_of, moving_sq):
     """By what factor the level of a newcomer and a track is raised, 1 for other pairs.
 
@@ -331,7 +331,7 @@ def resistance(moments, a, b, track_of, moving_sq):
     return np.sqrt(1.0 + speed_sq / moving_sq)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def inherit(a, b, origins):
     """Region a takes over b: it keeps its origins, or takes those of b if it has none."""
     track_of = origins.track_of
@@ -343,7 +343,7 @@ def inherit(a, b, origins):
         prior_track[a] = prior_track[b]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def merge_regions(moments, contacts, origins, min_area, criterion, limits):
     """Join regions that are too small, smallest first, then pairs, closest first (Alg. 2).
 
@@ -457,7 +457,7 @@ def merge_regions(moments, contacts, origins, min_area, criterion, limits):
     return survivor[:merges], absorbed[:merges], level[:merges], small
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def segments_of_regions(survivor, absorbed, merges, segment_of_region):
     """Apply the first `merges` merges; number segments in the order of their first region.
 

@@ -8,7 +8,7 @@ from numba import njit
 from aaams_stream.kernels.common import add_pair, find_slot
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def squared_distances(marked, out):
     """Write each pixel's squared Euclidean distance to the nearest marked pixel.
 
@@ -64,7 +64,7 @@ def squared_distances(marked, out):
                 last -= 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_pairs(ids, truth, rgb, pairs):
     """Count the pixels of every pair of id and truth label, and add up their colours.
 
@@ -95,7 +95,7 @@ def count_pairs(ids, truth, rgb, pairs):
     return n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def mark_boundaries(labels, judged, out):
     """Mark the pixels with another label to the left, right, above or below.
 
@@ -117,7 +117,7 @@ def mark_boundaries(labels, judged, out):
                 out[y + 1, x] = 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_near(marked, others, reach):
     """Return how many marked pixels have one of the others within `reach` pixels, Euclidean.
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def densest_pixels(labels, density, best):
     """Write the flat index of each region's densest pixel to best (k,) int64, ties to the first."""
     best[:] = -1
@@ -20,7 +20,7 @@ def densest_pixels(labels, density, best):
             top[r] = dens[p]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def densest_clusters(labels, which, clusters, best):
     """Write the densest of the clusters that stand in each region to best (k,) int32, else -1.
 

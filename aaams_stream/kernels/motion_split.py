@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def measure_flow(labels, flow, stride, sums):
     """Sum 1, x, y, xx, xy and yy of the flow over the pixels of each label: sums (k, 6) float64."""
     h, w = labels.shape
@@ -32,7 +32,7 @@ def measure_flow(labels, flow, stride, sums):
             s[5] += back_y * back_y
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def nearer(back_x, back_y, pair):
     """Return which of the two flows of a pair (4,) is nearer, 0 or 1; ties go to the first."""
     ax = back_x - pair[0]
@@ -42,7 +42,7 @@ def nearer(back_x, back_y, pair):
     return int(bx * bx + by * by < ax * ax + ay * ay)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def gather_flow(labels, flow, stride, chosen, rows, back):
     """List the pixels of chosen labels: their row to rows (n,) int32, their flow to back (n, 2).
 
@@ -60,7 +60,7 @@ def gather_flow(labels, flow, stride, chosen, rows, back):
                 n += 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def part_flow(rows, back, rounds, pairs, shares):
     """Find two flows in each row, as 2-means does.
 
@@ -87,7 +87,7 @@ def part_flow(rows, back, rounds, pairs, shares):
                     pairs[r, 2 * side + 1] = sums[r, side, 1] / shares[r, side]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def unlabel_second_motion(labels, flow, chosen, pairs, name):
     """Write `name` over the pixels of chosen labels whose flow is nearer to the second of a pair.
 

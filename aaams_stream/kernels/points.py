@@ -94,7 +94,7 @@ class Moves(NamedTuple):
     nearest: Ints  # (r,) the data point nearest to where the cluster moves
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def build_tree(points, levels, order, starts, stops, lows, highs):
     """Sort `order` (n,) into a balanced k-d tree of 2**levels leaves, splitting the widest axis.
 
@@ -132,7 +132,7 @@ def build_tree(points, levels, order, starts, stops, lows, highs):
             starts[child + 1], stops[child + 1] = middle, end
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_neighbours(
     tree, domains, centre, whitening, isotropic, reach, radius_sq, limit_sq, out_index, out_dist_sq
 ):
@@ -196,7 +196,7 @@ def find_neighbours(
     return found
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def whitened_sq(whitening, domains, point, centre):
     """Return ‖W(point−centre)‖²."""
     first, last = domains.first, domains.last
@@ -209,7 +209,7 @@ def whitened_sq(whitening, domains, point, centre):
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_spd(matrix, vector):
     """Solve matrix · x = vector in place by Cholesky; `matrix` (d, d) is positive definite."""
     dims = vector.shape[0]
@@ -229,7 +229,7 @@ def solve_spd(matrix, vector):
         vector[a] /= matrix[a, a]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def full_shift(tree, domains, near, owner, centre, bandwidths, out):
     """Write the shift of Eq. full: every neighbour weighs with its own cluster's Σ_g and 1/c_g.
 
@@ -275,7 +275,7 @@ def full_shift(tree, domains, near, owner, centre, bandwidths, out):
     out[:] = vector
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_nearest(tree, centre, guess):
     """Return the data point nearest to `centre` (d,) (ρ's rule), searching from point `guess`.
 
@@ -324,7 +324,7 @@ def find_nearest(tree, centre, guess):
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def shift_block(begin, end, rows, tree, domains, clusters, bandwidths, cutoff_sq, out):
     """Do what `shift_clusters` says for rows[begin:end]."""
     points, weights = tree.points, tree.weights
@@ -365,7 +365,7 @@ def shift_block(begin, end, rows, tree, domains, clusters, bandwidths, cutoff_sq
         out.nearest[r] = find_nearest(tree, centre + out.shift[r], clusters.nearest[u])
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def shift_clusters(size, rows, tree, domains, clusters, bandwidths, cutoff_sq, out):
     """Compute one mean-shift vector for each cluster of `rows` (r,), all from the same state.
 
@@ -391,7 +391,7 @@ def shift_clusters(size, rows, tree, domains, clusters, bandwidths, cutoff_sq, o
         )  # fmt: skip
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def extend_trajectories(rows, counts, domains, clusters, trajectories, used):
     """Add the clusters' positions to their trajectory sets; return how much of the pool is used.
 
@@ -428,7 +428,7 @@ def extend_trajectories(rows, counts, domains, clusters, trajectories, used):
     return used
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def absorb(winner, loser, domains, clusters, trajectories):
     """Let `winner` take over the members and the trajectory set of `loser`."""
     first, last = domains.first, domains.last
@@ -462,7 +462,7 @@ def absorb(winner, loser, domains, clusters, trajectories):
         tail[winner] = tail[loser]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def bearings_agree(position, shift, point, bearing):
     """Return the light MergeCheck: the two are closing in, and they head the same way."""
     closing = np.float64(0.0)
@@ -473,7 +473,7 @@ def bearings_agree(position, shift, point, bearing):
     return closing <= 0.0 and together >= 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def merge_candidates(u, candidates, rank, domains, clusters, trajectories):
     """Merge u with the owners of `candidates`, densest first; return the number of merges.
 
@@ -496,7 +496,7 @@ def merge_candidates(u, candidates, rank, domains, clusters, trajectories):
     return merges
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def merge_clusters(rows, tree, domains, bearing, rank, check, epsilon, clusters, trajectories):
     """Run the merge phase over `rows` (r,) in the order given; return the number of merges.
 
@@ -532,7 +532,7 @@ def merge_clusters(rows, tree, domains, bearing, rank, check, epsilon, clusters,
     return merges
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def effective_sizes(rows, whitening, domains, enough, trajectories, out):
     """Write ESS(u) = Σ_{v∈T_u} w(T̄_u − v) / w(0) of each row; stop counting past `enough`.
 

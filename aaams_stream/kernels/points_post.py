@@ -23,7 +23,7 @@ class Members(NamedTuple):
     scatter: NDArray[np.float64]  # (k, d, d) around the mean, weighted by ρ
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_det_and_square(matrix, vector):
     """Return log det M and vᵀM⁻¹v of a positive definite M (d, d), which is overwritten."""
     dims = vector.shape[0]
@@ -44,7 +44,7 @@ def log_det_and_square(matrix, vector):
     return log_det, square
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def bhattacharyya(mean_a, variance_a, log_det_a, mean_b, variance_b, log_det_b):
     """Return the Bhattacharyya distance d_B between two Gaussians."""
     middle = 0.5 * (variance_a + variance_b)
@@ -52,7 +52,7 @@ def bhattacharyya(mean_a, variance_a, log_det_a, mean_b, variance_b, log_det_b):
     return 0.125 * square + 0.5 * (log_det - 0.5 * (log_det_a + log_det_b))
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def distance_sq(mode, a, b):
     """Return the squared distance of two rows of mode (k, d)."""
     dist_sq = np.float64(0.0)
@@ -61,7 +61,7 @@ def distance_sq(mode, a, b):
     return dist_sq
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def pair_cost(a, b, members, ridge, log_det, reach_sq):
     """Return d_B of clusters a and b; infinite past the reach, where they are not adjacent."""
     if distance_sq(members.mode, a, b) > reach_sq:
@@ -73,7 +73,7 @@ def pair_cost(a, b, members, ridge, log_det, reach_sq):
     )  # fmt: skip
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def absorb(a, b, members, alive, parent):
     """Let the denser of two clusters, a on a tie, take over the other; return it and the other."""
     mass, mean, scatter = members.mass, members.mean, members.scatter
@@ -95,7 +95,7 @@ def absorb(a, b, members, alive, parent):
     return winner, loser
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def flatten(parent):
     """Let every row name the row it ended in."""
     for a in range(parent.shape[0]):
@@ -105,7 +105,7 @@ def flatten(parent):
         parent[a] = root
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def join_small(members, min_size, out_parent):
     """Alg. 2, step 3: the smallest cluster under min_size joins the nearest mode, until none is.
 
@@ -133,7 +133,7 @@ def join_small(members, min_size, out_parent):
     flatten(out_parent)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_partner(a, members, ridge, log_det, reach_sq, alive, best, partner):
     """Write the partner that costs cluster a least, and the cost; -1 where there is none."""
     best[a], partner[a] = np.inf, -1
@@ -144,7 +144,7 @@ def find_partner(a, members, ridge, log_det, reach_sq, alive, best, partner):
                 best[a], partner[a] = cost, b
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def join_close(members, ridge, reach_sq, threshold, wanted, out_parent):
     """Alg. 2, step 5: the adjacent pair of least d_B joins, statistics renewed after each.
 
@@ -186,7 +186,7 @@ def join_close(members, ridge, reach_sq, threshold, wanted, out_parent):
     flatten(out_parent)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def longest_link_sq(mode):
     """Return the longest squared edge of the modes' minimum spanning tree (Prim).
 

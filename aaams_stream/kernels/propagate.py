@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 
 class Limits(NamedTuple):
@@ -20,7 +20,7 @@ class Limits(NamedTuple):
     inlier: Any  # σ
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def trace_row(y, flow, columns, h, nearest, corner, part_x, part_y):
     """Find where the pixels of row y came from.
 
@@ -56,7 +56,7 @@ def trace_row(y, flow, columns, h, nearest, corner, part_x, part_y):
         part_y[x] = sy - np.float32(y0)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
     """Write how far colours lie from those where they came from, squared, to gap (w,).
 
@@ -87,7 +87,7 @@ def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
         gap[x] = dl * dl + da * da + db * db
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
     """Warp labels along the motion; keep those whose pixel still has its earlier colour.
 
@@ -114,12 +114,12 @@ def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
     outlier = limits.outlier
     inlier = limits.inlier
     columns = np.arange(w).astype(np.float32)
-    for y in prange(h):
-        nearest = np.empty(w, np.int32)
-        corner = np.empty(w, np.int32)
-        part_x = np.empty(w, np.float32)
-        part_y = np.empty(w, np.float32)
-        gap = np.empty(w, np.float32)
+    nearest = np.empty(w, np.int32)
+    corner = np.empty(w, np.int32)
+    part_x = np.empty(w, np.float32)
+    part_y = np.empty(w, np.float32)
+    gap = np.empty(w, np.float32)
+    for y in range(h):
         row_l = planes[0, y]
         row_a = planes[1, y]
         row_b = planes[2, y]

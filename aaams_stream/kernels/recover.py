@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 
 class Search(NamedTuple):
@@ -23,7 +23,7 @@ class Search(NamedTuple):
     tolerance_sq: Any  # squared colour distance up to which a pixel is the one it was
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def sample_segments(before, wanted, size, samples, found):
     """Pick pixels of the m wanted segments, spread evenly in raster order.
 
@@ -49,7 +49,7 @@ def sample_segments(before, wanted, size, samples, found):
                 found[r] += 1
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def count_matches(pixels, columns, colours, n, dx, dy, planes, labels, w, tolerance_sq, best):
     """Count pixels that, moved by (dx, dy), meet one without a label in their own colour.
 
@@ -72,7 +72,7 @@ def count_matches(pixels, columns, colours, n, dx, dy, planes, labels, w, tolera
     return count
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def search_segments(search, planes_before, planes, labels, shift, matches):
     """Find for each segment the shift by which most of its samples find their colour.
 
@@ -90,7 +90,7 @@ def search_segments(search, planes_before, planes, labels, shift, matches):
     flat_before = planes_before.reshape(3, h * w)
     flat = planes.reshape(3, h * w)
     flat_labels = labels.reshape(h * w)
-    for r in prange(found.size):
+    for r in range(found.size):
         pixels = samples[r]
         n = found[r]
         columns = np.empty(n, np.int64)
@@ -159,7 +159,7 @@ def search_segments(search, planes_before, planes, labels, shift, matches):
         shift[r, 1] = best_y
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def move_segments(before, wanted, shift, planes, tolerance_sq, out):
     """Let pixels without a label become those of the wanted segments, moved by their shift (m, 2).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from aaams_stream.kernels.common import LANES
 
@@ -24,7 +24,7 @@ class Poll(NamedTuple):
     stay: Any  # head start of the label that was predicted
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 def colour_weight(dl, da, db, scale):
     """exp(-32·scale·|Δcolour|²), as a polynomial: no branch and no call, so loops vectorise."""
     s = min((dl * dl + da * da + db * db) * scale, np.float32(1.0))
@@ -36,7 +36,7 @@ def colour_weight(dl, da, db, scale):
     return p * p
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def weigh_square(colours, pitch, labels, h, w, y, x, reach, colour_scale, first, second):
     """Sum the weights of the pixels within reach of (y, x), itself included, that bear a label.
 
@@ -69,7 +69,7 @@ def weigh_square(colours, pitch, labels, h, w, y, x, reach, colour_scale, first,
     return total, other
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def weigh_corner(planes, labels, y, x, reach, colour_scale, name):
     """Sum the weights as `weigh_square` does, of one label, where the picture ends nearby."""
     h, w = labels.shape
@@ -84,7 +84,7 @@ def weigh_corner(planes, labels, y, x, reach, colour_scale, name):
     return total
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def poll_neighbours(
     y, x, labels, flat_labels, warped, planes, colours, colour_scale, reach, stay, names, sums
 ):
@@ -140,7 +140,7 @@ def poll_neighbours(
     return n
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def relabel_boundary(labels, poll, out):
     """Re-estimate pixels on the boundary of segments: the neighbour segment with most weight.
 
@@ -150,13 +150,13 @@ def relabel_boundary(labels, poll, out):
     h, w = labels.shape
     flat_labels = labels.reshape(labels.size)
     colours = planes.reshape(planes.size)
-    for y in prange(h):
-        names = np.empty(6, np.int32)
-        sums = np.empty(6, np.float32)
+    names = np.empty(6, np.int32)
+    sums = np.empty(6, np.float32)
+    edge = np.empty(w, np.bool_)
+    for y in range(h):
         row = labels[y]
         above = labels[max(y - 1, 0)]
         below = labels[min(y + 1, h - 1)]
-        edge = np.empty(w, np.bool_)
         for x in range(w):
             edge[x] = (row[x] != above[x]) | (row[x] != below[x])
         for x in range(w - 1):
@@ -188,7 +188,7 @@ def relabel_boundary(labels, poll, out):
             out[y, x] = names[best]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def write_joined(pixels, joined, reach, labels, ask):
     """Write the labels joined, where there is one; mark in ask (h, w) what lies within reach."""
     h, w = labels.shape
@@ -204,7 +204,7 @@ def write_joined(pixels, joined, reach, labels, ask):
                 ask[v, u] = True
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def grow_labels(pixels, labels, poll, enough, rounds):
     """Let pixels without a label join the neighbour segment with most weight, if it is `enough`.
 
@@ -219,10 +219,10 @@ def grow_labels(pixels, labels, poll, enough, rounds):
     flat_ask = ask.reshape(ask.size)
     flat_labels = labels.reshape(labels.size)
     colours = planes.reshape(planes.size)
+    names = np.empty(6, np.int32)
+    sums = np.empty(6, np.float32)
     for _ in range(rounds):
-        for i in prange(pixels.size):
-            names = np.empty(6, np.int32)
-            sums = np.empty(6, np.float32)
+        for i in range(pixels.size):
             joined[i] = -1
             if flat_labels[pixels[i]] >= 0 or not flat_ask[pixels[i]]:
                 continue

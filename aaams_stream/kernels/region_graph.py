@@ -12,7 +12,7 @@ from numba import njit
 from aaams_stream.kernels.common import add_pair, find_root, find_slot
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def label_components(owner, labels):
     """Label the 4-connected components of equal `owner` from 0 in raster order; return how many.
 
@@ -56,7 +56,7 @@ def label_components(owner, labels):
     return n
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def add_run(m, row_l, row_a, row_b, weights, l0, a0, b0, begin, end):
     """Add a run of pixels of one row to the sums m (13,) of its region, about a colour."""
     weight = np.float64(0.0)
@@ -97,7 +97,7 @@ def add_run(m, row_l, row_a, row_b, weights, l0, a0, b0, begin, end):
     m[10] += bb
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def measure_regions(planes, density, labels, moments):
     """Sum density-weighted colour moments of each region into moments (k, 13) float64, zeroed.
 
@@ -146,7 +146,7 @@ def measure_regions(planes, density, labels, moments):
         m[4] = start[r, 2] + db
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def coordinate_sums(labels, sums):
     """Sum x and y over the pixels of each region into sums (k, 2) float64, zeroed."""
     h, w = labels.shape
@@ -162,7 +162,7 @@ def coordinate_sums(labels, sums):
             sums[r, 1] += np.float64((x - begin) * y)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def measure_motion(flow, scene, labels, moments):
     """Write the mean motion of each region to its moments (k, 13), whose areas are known.
 
@@ -187,7 +187,7 @@ def measure_motion(flow, scene, labels, moments):
         moments[r, 12] = moments[r, 12] / moments[r, 0] + scene[1]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_edges(gradient, labels, pairs):
     """List pairs of touching regions with contact length and gradient summed along it.
 
@@ -229,7 +229,7 @@ def find_edges(gradient, labels, pairs):
     return n
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def cast_votes(r, name, votes, leader, lead):
     """Cast so many equal votes in election r (Boyer and Moore's, as if one by one)."""
     if leader[r] == name:
@@ -241,7 +241,7 @@ def cast_votes(r, name, votes, leader, lead):
         lead[r] = votes - lead[r]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_origins(regions, labels, warped, track_of, prior_track):
     """Tell of each connected region which track it bears, and where it came from.
 
@@ -269,7 +269,7 @@ def find_origins(regions, labels, warped, track_of, prior_track):
             cast_votes(r, came, x - start, prior_track, prior_lead)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def pool_moments(moments, segment_of_region, sums):
     """Sum the moments of regions over the segments they are part of, as raw sums.
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_runs(labels, label, box, counts):
     """Write how long the runs of a mask are: zeros, ones, zeros …, column by column.
 
@@ -34,7 +34,7 @@ def find_runs(labels, label, box, counts):
     return n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def write_text(counts, n, out, at):
     """Write n counts as COCO's text into out (m,) uint8 from `at` on; return where it ends.
 
@@ -53,7 +53,7 @@ def write_text(counts, n, out, at):
     return at
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def encode_masks(labels, rows, boxes, out, bounds):
     """Write the run lengths of the masks of several segments as COCO's text, one after the other.
 

@@ -8,7 +8,7 @@ from numba import njit
 BINS_L, BINS_AB = 16, 28  # of the colour histograms: 6 units of L, 5 of a and b
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def colour_bins(planes, out):
     """Write the histogram bin (h, w) int32 of every pixel; planes (3, h, pitch) L*a*b*."""
     h, w = out.shape
@@ -20,7 +20,7 @@ def colour_bins(planes, out):
             out[y, x] = (i * BINS_AB + j) * BINS_AB + k
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def shrink(planes, cell, out):
     """Write the means (c, h', w') float32 of squares of `cell` pixels; planes (c, h, w)."""
     channels, h, w = out.shape
@@ -34,7 +34,7 @@ def shrink(planes, cell, out):
                 out[c, y, x] = total / (cell * cell)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_shift(before, weight, now, box, guess, reach, most, pull):
     """Find how far the weighted part of a picture moved: the shift with least difference.
 
@@ -72,7 +72,7 @@ def find_shift(before, weight, now, box, guess, reach, most, pull):
     return best_x, best_y
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def warp_belief(belief, labels, motion, shift, outside, out):
     """Warp a map of belief into the next frame: half by each segment's motion, half by `shift`.
 
@@ -96,7 +96,7 @@ def warp_belief(belief, labels, motion, shift, outside, out):
             out[y, x] = 0.5 * total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def blur(values, reach, spare):
     """Blur values (h, w) float32 in place by a box of 2·reach + 1 pixels; spare (h, w) is used."""
     h, w = values.shape
@@ -120,7 +120,7 @@ def blur(values, reach, spare):
             column[x] -= spare[max(y - reach, 0), x]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_colours(belief, bins, box, far, inside, outside):
     """Add up the colours of the object and of what is around it.
 
@@ -135,7 +135,7 @@ def count_colours(belief, bins, box, far, inside, outside):
             outside[bins[y, x]] += (1.0 - belief[y, x]) * (1.0 if near else far)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_evidence(labels, bins, odds, warped, colour, place):
     """Add up over each segment the colour's log odds and the belief warped there.
 
@@ -150,7 +150,7 @@ def sum_evidence(labels, bins, odds, warped, colour, place):
             place[labels[y, x]] += warped[y, x]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def decide_pixels(labels, bins, odds, warped, verdict, mean, trust, least, most, out, share):
     """Decide each pixel: the log odds of its segment, and how it differs from its segment's mean.
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def number_clusters(labels, flow, owner, adaptive, area, motion):
     """Let labels number the transported clusters, and newcomers those that follow, in raster order.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishes):
     """Write for each pixel the label nearest to it, and where another looks more like it.
 
@@ -28,12 +28,15 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
         place[x] = np.float32((x + 0.5) * w / wide - 0.5)
         column[x] = at
         left[x] = max(at - (place[x] < at), 0)
-    for y in prange(high):
+    mixed = np.empty(w, np.uint8)
+    open_ = np.empty(wide, np.uint32)
+    labels = np.empty(4, np.int32)
+    votes = np.empty(4, np.float32)
+    for y in range(high):
         row = (2 * y + 1) * h // (2 * high)
         at = np.float32((y + 0.5) * h / high - 0.5)
         above = max(row - (at < row), 0)
         below = min(above + 1, h - 1)
-        mixed = np.empty(w, np.uint8)
         for u in range(w - 1):
             label = small[above, u]
             mixed[u] = (
@@ -46,13 +49,10 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
         out = nearest[y]
         for x in range(wide):
             out[x] = line[column[x]]
-        open_ = np.empty(wide, np.uint32)
         n = 0
         for x in range(wide):
             open_[n] = x
             n += mixed[left[x]]
-        labels = np.empty(4, np.int32)
-        votes = np.empty(4, np.float32)
         asked = np.int32(0)
         for i in range(n):
             x = open_[i]
@@ -91,7 +91,7 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
         wishes[y] = asked
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def move_boundaries(labels, places, wanted, wishes):
     """Give pixels the label they want, as far as every segment stays in one piece.
 

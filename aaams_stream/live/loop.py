@@ -1,16 +1,19 @@
-"""The live loop: a reader, a slot in which the newest frame wins, one thread that computes.
+"""The live loop: a reader, a slot in which the newest frame wins, threads that compute.
 
 The reader takes frames as a camera sends them, or from a file at their presentation times. The
-compute thread takes the newest, segments it with the quality the governor allows, and publishes
-the result. Neither waits for those who look on.
+newest goes through the stages of `run/stages.py` with the quality the governor allows, a thread
+each, and is published. None of them waits for those who look on.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
+from aaams_stream.core.describe import Labelled, describe
+from aaams_stream.core.prepare import Prepared, Preparer
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.live.board import Board, LiveFrame, Status
 from aaams_stream.live.clock import SYSTEM_CLOCK, Clock
@@ -18,16 +21,18 @@ from aaams_stream.live.history import History
 from aaams_stream.live.quality import LADDER, Governor, ladder_for
 from aaams_stream.live.reader import Reader
 from aaams_stream.live.recorder import Recordings
-from aaams_stream.live.slot import FrameSlot
+from aaams_stream.live.slot import Captured, FrameSlot
+from aaams_stream.run.threads import prefetch
 from aaams_stream.run.warmup import warm_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from pathlib import Path
 
     from aaams_stream.live.reader import FrameSource
-    from aaams_stream.live.slot import Captured
     from aaams_stream.params import Params
+
+Made = TypeVar("Made")
 
 _POLL = 0.1  # seconds between looks whether frames go on
 _PATIENCE = 2.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
@@ -199,24 +204,50 @@ class LiveLoop:
             self._board.fail(error)
 
     def _compute(self) -> None:
-        """Segment the newest frame, again and again."""
+        """Segment the newest frame, again and again; this thread does the last of the stages."""
         warm_stream(should_stop=lambda: self._slot.closed)
         segmenter = Segmenter(self._params)
         self._slot.open()
         self._board.enter("running")
-        while (taken := self._slot.take()) is not None:
-            self._segment(segmenter, taken)
+        prepared = prefetch(self._prepare(), 1)
+        with closing(prefetch(self._label(prepared, segmenter), 1)) as frames:
+            for frame in frames:
+                self._show(frame)
         if not self._slot.closed:
             self._board.enter("ended", self._slot.ended)
 
-    def _segment(self, segmenter: Segmenter, taken: Captured) -> None:
-        """Segment one frame with the quality there is, and show it."""
+    def _prepare(self) -> Generator[_InWork[Prepared]]:
+        """Take the newest frame, and prepare it for the quality there is."""
+        preparer = Preparer(self._params)
+        while (taken := self._slot.take()) is not None:
+            begun = self.clock.now()
+            preparer.params = self._quality.applied(self._params)
+            prepared = preparer.prepare(taken.frame.rgb, float(taken.frame.time))
+            yield _InWork(taken, prepared, self.clock.now() - begun)
+
+    def _label(
+        self, frames: Iterable[_InWork[Prepared]], segmenter: Segmenter
+    ) -> Generator[_InWork[Labelled]]:
+        for taken, prepared, busy in frames:
+            begun = self.clock.now()
+            labelled = segmenter.label(prepared)
+            yield _InWork(taken, labelled, max(busy, self.clock.now() - begun))
+
+    def _show(self, frame: _InWork[Labelled]) -> None:
+        """Publish a frame, and let the governor choose the quality of those to come."""
         begun = self.clock.now()
-        segmenter.params = self._quality.applied(self._params)
-        result = segmenter.step(taken.frame.rgb, float(taken.frame.time))
+        result = describe(frame.made)
         self.history.add(result)
-        self._recordings.put(taken.frame, result)
-        self._board.publish(taken, result)
+        self._recordings.put(frame.taken.frame, result)
+        self._board.publish(frame.taken, result)
         if self._governor is not None and result.stats["warm"]:  # a cut is no trend
             now = self.clock.now()
-            self._quality = self._governor.note(now - begun, now)
+            self._quality = self._governor.note(max(frame.busy, now - begun), now)
+
+
+class _InWork(NamedTuple, Generic[Made]):
+    """A frame on its way through the stages."""
+
+    taken: Captured
+    made: Made
+    busy: float  # seconds in the stage that took longest: that is what sets the pace

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aaams_stream.model import FrameSegmentation
-
 _SMOOTH = 0.1  # weight of the newest frame in the speed shown
 _UNSTEADY = 2  # frames at the start that say nothing of the pace: they load or compile kernels
 
@@ -51,14 +49,14 @@ class Tally:
         """Start the clock: kernels may have been compiled meanwhile, which says nothing of pace."""
         self._begun = self._last = self._clock()
 
-    def add(self, segmentation: FrameSegmentation, stopping: bool = False) -> None:
-        """Count one more frame."""
+    def add(self, segments: int, warm: float, stopping: bool = False) -> None:
+        """Count one more frame, of so many segments."""
         now = self._clock()
         took, self._last = now - self._last, now
         if self._frames - self.resumed_from >= _UNSTEADY:
             self._pace = took if self._pace is None else self._pace + _SMOOTH * (took - self._pace)
         self._frames += 1
-        self._segments += len(segmentation.segments)
+        self._segments += segments
         if self._report is None:
             return
         pace, left = self._pace, None
@@ -69,8 +67,8 @@ class Tally:
                 frames=self._frames,
                 total=self._total,
                 fps=None if pace is None else 1 / max(pace, 1e-9),
-                segments=len(segmentation.segments),
-                warm=float(segmentation.stats.get("warm", 0.0)),
+                segments=segments,
+                warm=warm,
                 seconds_left=left,
                 stopping=stopping,
             )

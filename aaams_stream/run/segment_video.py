@@ -1,7 +1,7 @@
 """Source to segmenter to volume: a thread each, bounded queues between.
 
-The calling thread computes: numba's parallel kernels must all be called from one. Decoding runs
-ahead of it by a few frames and looks for motion, which needs no labels; writing follows behind.
+The calling thread decides labels, alone: each frame needs the one before. Decoding and what else
+needs no labels runs ahead of it by a few frames; what only reads them, and writing, follows behind.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from aaams_stream import __version__
 from aaams_stream import store as stores
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.errors import SinkError
-from aaams_stream.model import Clip, Frame, FrameSegmentation
+from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params, resolve
 from aaams_stream.run.interrupt import noting_ctrl_c
 from aaams_stream.run.progress import Progress, Tally
 from aaams_stream.run.render import render_volume
 from aaams_stream.run.sink import VolumeSink, open_film
+from aaams_stream.run.stages import prepare_frames
 from aaams_stream.run.threads import AHEAD, BEHIND, AsyncSink, prefetch
 from aaams_stream.source import INTERRUPTED, local_file, open_source
 
 if TYPE_CHECKING:
+    from aaams_stream.core.describe import Labelled
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.source import Source
@@ -198,7 +200,7 @@ class _Segmented:
     """One frame on its way to the volume, with the state after it where a commit is due."""
 
     frame: Frame
-    segmentation: FrameSegmentation
+    labelled: Labelled
     state: SegmenterState | None
 
 
@@ -206,33 +208,37 @@ def _segment(
     frames: Source, segmenter: Segmenter, sink: VolumeSink, tally: Tally, commit_seconds: float
 ) -> bool:
     """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C."""
-    from aaams_stream.core.flow import with_flow
+    from aaams_stream.core.describe import describe
+    from aaams_stream.core.threads import thread_count
 
     def write(item: _Segmented) -> None:
-        sink.append(item.frame, item.segmentation, item.state)
+        sink.append(item.frame, describe(item.labelled), item.state)
 
     interrupted = False
     tally.start()
     last_commit = time.monotonic()
-    with noting_ctrl_c() as ctrl_c, AsyncSink(write, BEHIND) as behind:
+    # a camera is waited for on another thread, so that Ctrl-C is heard meanwhile
+    depths = (AHEAD, BEHIND) if frames.live or thread_count() > 1 else (0, 0)
+    with noting_ctrl_c() as ctrl_c, AsyncSink(write, depths[1]) as behind:
 
         def should_stop() -> bool:
             nonlocal interrupted
             interrupted = frames.live and ctrl_c.pressed
             return interrupted
 
-        seen = with_flow(frames, segmenter.params)
-        with closing(prefetch(seen, AHEAD, stop=frames.stop, should_stop=should_stop)) as stream:
-            for frame, hint in stream:
-                segmentation = segmenter.step(frame.rgb, float(frame.time), hint)
+        seen = prepare_frames(frames, segmenter.params)
+        ahead = prefetch(seen, depths[0], stop=frames.stop, should_stop=should_stop)
+        with closing(ahead) as stream:
+            for frame, prepared in stream:
+                labelled = segmenter.label(prepared)
                 whole = (frame.index + 1) % stores.CHUNK_FRAMES == 0
                 stopping = ctrl_c.pressed  # once: a press from here on counts with the next frame
                 due = stopping or time.monotonic() - last_commit >= commit_seconds
                 state = None
                 if whole and due:
                     last_commit, state = time.monotonic(), segmenter.state
-                behind.put(_Segmented(frame, segmentation, state))
-                tally.add(segmentation, stopping)
+                behind.put(_Segmented(frame, labelled, state))
+                tally.add(labelled.count, labelled.explained, stopping)
                 if stopping and (whole or frames.live):
                     interrupted = True
                     break

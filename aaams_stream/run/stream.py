@@ -14,6 +14,7 @@ import numpy as np
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Frame, FrameSegmentation
 from aaams_stream.params import Params
+from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
 from aaams_stream.source import open_source
 
@@ -33,20 +34,23 @@ def stream(
 ) -> Generator[FrameSegmentation]:
     """Segment a source live: yield each frame as it is done, with its picture.
 
-    Takes what `segment_video` takes, and stores nothing. Never looks ahead. Decoding runs in a
-    thread of its own, which ends with the generator.
+    Takes what `segment_video` takes, and stores nothing. No frame depends on one that follows.
+    Decoding and the stages of the segmenter run on threads of their own, a few frames ahead of
+    what was yielded; they end with the generator.
     """
-    from aaams_stream.core.flow import with_flow
     from aaams_stream.core.segmenter import Segmenter
+    from aaams_stream.core.threads import thread_count
     from aaams_stream.jit import compile_ahead
 
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
     with open_source(source, Clip(start, duration, every, size)) as frames:
-        seen = with_flow(frames, segmenter.params)
-        with closing(prefetch(seen, AHEAD, stop=frames.stop)) as pictures:
-            for frame, hint in pictures:
-                result = segmenter.step(frame.rgb, float(frame.time), hint)
+        depth = 1 if thread_count() > 1 else 0
+        prepared = prefetch(prepare_frames(frames, segmenter.params), AHEAD if depth else 0)
+        labelled = prefetch(label_frames(prepared, segmenter), depth)
+        described = prefetch(describe_frames(labelled), depth, stop=frames.stop)
+        with closing(described) as results:
+            for frame, result in results:
                 yield dataclasses.replace(result, rgb=frame.rgb)
 
 

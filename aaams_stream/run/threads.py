@@ -32,12 +32,18 @@ def prefetch(
     stop: Callable[[], None] = lambda: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Item]:
-    """Yield `items`, taken by a thread of its own that runs up to `depth` ahead.
+    """Yield `items`, taken by a thread of its own that runs up to `depth` ahead; 0: by the caller.
 
     Wrap it in `contextlib.closing`: a consumer that stops then stops the thread. `stop` is called
     at that moment, to wake an iteration that waits. While no item is ready, `should_stop` is asked
     again and again.
     """
+    if not depth:
+        try:
+            yield from items
+        finally:
+            stop()
+        return
     ready: queue.Queue[Any] = queue.Queue(depth)
     halted = threading.Event()
 
@@ -86,23 +92,27 @@ def prefetch(
 
 
 class AsyncSink(Generic[Item]):
-    """Hands items to `handle` on a thread of its own, in order, at most `depth` behind.
+    """Hands items to `handle` on a thread of its own, in order, at most `depth` behind; 0: at once.
 
     A context manager: leaving it waits until everything is handled, unless an error is under way.
     """
 
     def __init__(self, handle: Callable[[Item], None], depth: int) -> None:
         self._handle = handle
+        self._at_once = not depth
         self._waiting: queue.Queue[Any] = queue.Queue(depth)
         self._halted = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="async-sink", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        if not self._at_once:
+            self._thread.start()
         return self
 
     def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        if self._at_once:
+            return
         if error_type is None:
             try:
                 self._put(_END)
@@ -116,7 +126,10 @@ class AsyncSink(Generic[Item]):
 
     def put(self, item: Item) -> None:
         """Queue an item, waiting for room; raises what `handle` raised for an earlier one."""
-        self._put(item)
+        if self._at_once:
+            self._handle(item)
+        else:
+            self._put(item)
 
     def _put(self, item: Any) -> None:
         while True:

@@ -105,7 +105,7 @@ def _picture(rng: np.random.Generator, lab: Array) -> Picture:
     smooth = np.ascontiguousarray(lab.transpose(2, 0, 1), np.float32)
     planes[:, :, :w] = smooth + rng.normal(0, 0.5, smooth.shape)
     rgb = np.zeros((h, w, 3), np.uint8)
-    return Picture(rgb, planes, smooth, np.ones((h, w), np.float32), np.zeros((1, 1), np.uint8))
+    return Picture(planes, smooth, np.ones((h, w), np.float32), np.zeros((1, 1), np.uint8))
 
 
 def _state(
