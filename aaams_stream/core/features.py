@@ -127,10 +127,14 @@ def gradient_magnitude(smooth: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def half_luma(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the luma in which optical flow is sought, at half the resolution of a frame."""
-    h, w, _ = rgb.shape
-    luma = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
+    return halved(np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8))
+
+
+def halved(plane: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a plane (h, w) at half its resolution."""
+    h, w = plane.shape
     half = ((w + 1) // 2, (h + 1) // 2)
-    return np.asarray(cv2.resize(luma, half, interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(cv2.resize(plane, half, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def resized(picture: NDArray[Pixel], shape: tuple[int, int]) -> NDArray[Pixel]:

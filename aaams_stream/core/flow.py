@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core import features
 from aaams_stream.core.tuning import DEFAULT, Tuning
+from aaams_stream.kernels import flow as kernels
 
 # How often the resolution of the luma is halved before flow is sought: at a quarter of that of the
 # frame thin things are lost.
 _FINEST_SCALES = {"fine": 0, "fast": 1}
-_LEAST_SIDE = 16  # pixels: a smaller side has no room for the search pyramid
-
-
-class _OneThread:
-    """Keeps OpenCV to one thread while anybody is inside; the number is the whole process's."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._usual = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._usual = cv2.getNumThreads()
-                cv2.setNumThreads(1)
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                cv2.setNumThreads(self._usual)
-
-
-one_thread = _OneThread()
+_LEAST_SIDE = 2 * kernels.SIDE  # pixels: on less, a patch sees little else than the rim
 
 
 def backward_flow(
@@ -53,18 +26,42 @@ def backward_flow(
 
     now, before: as `features.half_luma` gives them; shape (h, w): that of the picture whose pixels
     are meant. Dense inverse search, at the resolution of `now` or, with the quality "fast", at half
-    of it. It runs on one thread, because its result depends on how many there are. Pictures too
+    of it. OpenCV's own takes three times as long to find as much (benchmarks/flow.py). Pictures too
     small for its patches do not move.
     """
     if min(now.shape) < _LEAST_SIDE:
         return np.zeros((*shape, 2), np.float32)
-    with one_thread:
-        search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
-        search.setFinestScale(_FINEST_SCALES[quality])
-        search.setPatchStride(tuning.flow_stride)
-        search.setGradientDescentIterations(tuning.flow_steps)
-        search.setVariationalRefinementIterations(tuning.flow_refinements)
-        flow = np.zeros((*now.shape, 2), np.float32)
-        flow = np.asarray(search.calc(now, features.resized(before, now.shape), flow), np.float32)
-        flow *= np.array([shape[1] / now.shape[1], shape[0] / now.shape[0]], np.float32)
-        return features.resized(flow, shape)
+    pairs = [(now, features.resized(before, now.shape[:2]))]
+    while min(pairs[-1][0].shape) >= 2 * _LEAST_SIDE:
+        here, there = pairs[-1]
+        pairs.append((features.halved(here), features.halved(there)))
+    flow = _search(*pairs[-1], None, tuning)
+    for pair in reversed(pairs[_FINEST_SCALES[quality] : -1]):
+        flow = _search(*pair, flow, tuning)
+    h, w = flow.shape[:2]
+    flow *= np.array([shape[1] / w, shape[0] / h], np.float32)
+    return features.resized(flow, shape)
+
+
+def _search(
+    now: NDArray[np.uint8],
+    before: NDArray[np.uint8],
+    coarse: NDArray[np.float32] | None,
+    tuning: Tuning,
+) -> NDArray[np.float32]:
+    """Return the flow (h, w, 2) of one level, sought from that of the level above."""
+    h, w = now.shape
+    pad, side, stride = kernels.PAD, kernels.SIDE, tuning.flow_stride
+    here, there = np.empty((2, h + 2 * pad, w + 2 * pad), np.float32)
+    across, down = np.empty((2, h, w), np.float32)
+    kernels.pad_plane(now, here)
+    kernels.pad_plane(before, there)
+    kernels.find_slopes(here, across, down)
+    found = np.zeros((-(-(h - side) // stride) + 1, -(-(w - side) // stride) + 1, 2), np.float32)
+    if coarse is not None:
+        kernels.begin_search(coarse, stride, found, h, w)
+    errors = np.empty(found.shape[:2], np.float32)
+    kernels.search_patches(here, there, across, down, stride, tuning.flow_steps, found, errors)
+    flow = np.empty((h, w, 2), np.float32)
+    kernels.spread_patches(here, there, stride, found, np.empty((3, h, w), np.float32), flow)
+    return flow

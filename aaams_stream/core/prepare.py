@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core import features
 from aaams_stream.core.features import Picture
-from aaams_stream.core.flow import backward_flow, one_thread
+from aaams_stream.core.flow import backward_flow
 from aaams_stream.core.scale import processing_params, processing_shape
 from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.tuning import DEFAULT, Tuning
@@ -83,12 +83,11 @@ def prepare(
     frame = np.ascontiguousarray(given, np.uint8)  # kernels are compiled for no other layout
     seconds: dict[str, float] = {}
     clock = watch(seconds)
-    with one_thread:
-        shape = processing_shape(frame.shape, params.stream.scale, tuning)
-        small = features.resized(frame, shape)
-        if small is not frame:
-            params = processing_params(params, small.size / frame.size, tuning)
-            clock("scale")
-        picture = features.picture(small, features.half_luma(frame))
+    shape = processing_shape(frame.shape, params.stream.scale, tuning)
+    small = features.resized(frame, shape)
+    if small is not frame:
+        params = processing_params(params, small.size / frame.size, tuning)
+        clock("scale")
+    picture = features.picture(small, features.half_luma(frame))
     clock("features")
     return Prepared(frame, time, small, picture, params, tuning, None, None, seconds)
