@@ -24,11 +24,12 @@ def refine_boundaries(
         seen.pixels.warped,
         picture.planes,
         np.float32(1 / (64 * params.colour.sigma2)),
-        tuning.vote_reach,
         np.float32(tuning.vote_stay),
     )
     labels = np.empty_like(seen.pixels.kept)
-    kernels.relabel_boundary(seen.pixels.kept, poll, labels)
-    fringe = np.flatnonzero(labels == UNLABELLED)
-    kernels.grow_labels(fringe, labels, poll, np.float32(tuning.vote_join), tuning.vote_rounds)
+    fringe = np.empty(labels.size, np.int32)
+    count = kernels.relabel_boundary(seen.pixels.kept, poll, UNLABELLED, labels, fringe)
+    kernels.grow_labels(
+        fringe[:count], labels, poll, np.float32(tuning.vote_join), tuning.vote_rounds
+    )
     return labels

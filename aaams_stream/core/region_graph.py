@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.core import packed
 from aaams_stream.core.features import Picture
 from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.tuning import Tuning
@@ -36,23 +35,24 @@ class RegionGraph:
 
     def pooled(self, segment_of_region: NDArray[np.int32], floor: float) -> Regions:
         """Return the statistics of segments made of regions; floor: ξ of their colours."""
-        area, x, y = (
-            np.bincount(segment_of_region, weights=values)
-            for values in (self.moments[:, packed.AREA], *self.coordinate_sums.T)
+        count = int(segment_of_region.max()) + 1
+        pooled = Regions(
+            np.empty(count, np.int64),
+            np.empty((count, 2)),
+            np.empty((count, 9), np.float32),
+            np.empty(count),
         )
-        sums = np.empty((int(segment_of_region.max()) + 1, 10))
-        kernels.pool_moments(self.moments, segment_of_region, sums)
-        total = sums[:, 0].copy()
-        sums /= sums[:, :1]
-        mean = sums[:, 1:4]
-        variance = sums[:, 4:] - mean[:, packed.ROW] * mean[:, packed.COLUMN]
-        inverse = packed.inverted(variance + floor * packed.DIAGONAL)
-        return Regions(
-            area.astype(np.int64),
-            np.stack([x, y], axis=1) / area[:, None],
-            np.hstack([mean, inverse]).astype(np.float32),
-            total * variance[:, [0, 3, 5]].sum(axis=1),
+        kernels.pool_regions(
+            self.moments,
+            self.coordinate_sums,
+            segment_of_region,
+            floor,
+            pooled.area,
+            pooled.centre,
+            pooled.colours,
+            pooled.colour_sse,
         )
+        return pooled
 
 
 def build_rag(

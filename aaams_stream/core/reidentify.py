@@ -11,6 +11,7 @@ from aaams_stream.core.packed import colour_gap_sq
 from aaams_stream.core.region_graph import Regions
 from aaams_stream.core.state import LostTracks, TrackTable
 from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import associate as kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,15 @@ def reidentify(
     missed = index - lost.last_seen
     step = tuning.place_frame + tuning.place_motion * (lost.motion**2).sum(axis=1)
     expected = lost.predicted_centre + missed[:, None] * lost.motion
-    place = _distance_sq(candidates.centre, expected)
-    place /= tuning.place_area * lost.area + missed**2 * step
-    older = lost.first_frame < candidates.first_frame[:, None]
-    s, r = np.nonzero((place <= tuning.return_place**2) & older)
+    units = tuning.place_area * lost.area + missed**2 * step
+    s, r, place = _near(candidates, expected, units, lost.first_frame, tuning.return_place)
     size = (np.log(candidates.area[s] / lost.area[r]) / np.log(tuning.return_area)) ** 2
     near = size <= 1
-    s, r, size = s[near], r[near], size[near]
+    s, r, size, place = s[near], r[near], size[near], place[near]
     colour = colour_gap_sq(candidates.colours[s], lost.colours[r])
     alike = colour <= tuning.return_colour**2
     s, r = s[alike], r[alike]
-    order = np.argsort(colour[alike] + place[s, r] + size[alike], kind="stable")
+    order = np.argsort(colour[alike] + place[alike] + size[alike], kind="stable")
     reidentified: dict[int, int] = {}
     taken: set[int] = set()
     for candidate, row in zip(s[order].tolist(), r[order].tolist(), strict=True):
@@ -98,14 +97,12 @@ def match_disoccluded(
     hidden = tracks.max_area - area
     rows = np.flatnonzero((area > 0) & (hidden >= tuning.part_hidden * tracks.max_area))
     expected = tracks.predicted_centre[rows] + tracks.motion[rows]
-    place = _distance_sq(candidates.centre, expected)
-    place *= np.pi / tracks.max_area[rows]  # in squared radii of a disc of that area
-    older = tracks.first_frame[rows] < candidates.first_frame[:, None]
-    s, r = np.nonzero((place <= tuning.part_place**2) & older)
+    units = tracks.max_area[rows] / np.pi  # squared radius of a disc of that area
+    s, r, place = _near(candidates, expected, units, tracks.first_frame[rows], tuning.part_place)
     colour = colour_gap_sq(candidates.colours[s], tracks.colours[rows[r]])
     alike = colour <= tuning.part_colour**2
-    s, r, colour = s[alike], r[alike], colour[alike]
-    order = np.argsort(colour + place[s, r], kind="stable")
+    s, r = s[alike], r[alike]
+    order = np.argsort(colour[alike] + place[alike], kind="stable")
     disoccluded: dict[int, int] = {}
     gone = {int(candidates.row[candidate]) for candidate in settled}
     hosts: set[int] = set()
@@ -120,8 +117,29 @@ def match_disoccluded(
     return disoccluded
 
 
-def _distance_sq(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the squared distances (n, m) between places (n, 2) and (m, 2)."""
-    across = np.subtract.outer(mine[:, 0], theirs[:, 0])
-    down = np.subtract.outer(mine[:, 1], theirs[:, 1])
-    return np.asarray(across * across + down * down)
+def _near(
+    candidates: Candidates,
+    expected: NDArray[np.float64],
+    units: NDArray[np.float64],
+    first_frame: NDArray[np.int64],
+    most: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return pairs of a candidate and an older track that would be near it, and how near.
+
+    Of each track where it would be (m, 2), the squared pixels that count as 1, and its first frame.
+    """
+    room = len(candidates.row) * len(units)
+    mine, theirs = np.empty((2, room), np.int64)
+    gap = np.empty(room)
+    count = kernels.find_near(
+        candidates.centre,
+        candidates.first_frame,
+        expected,
+        units,
+        first_frame,
+        most**2,
+        mine,
+        theirs,
+        gap,
+    )
+    return mine[:count], theirs[:count], gap[:count]

@@ -19,7 +19,7 @@ from aaams_stream.core.mean_shift import climb, iteration, merge_moved, shift_cl
 from aaams_stream.core.propagate import Propagated
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
-from aaams_stream.kernels import agglomerate, mean_shift
+from aaams_stream.kernels import mean_shift
 from aaams_stream.kernels import transport as kernels
 from aaams_stream.params import Params
 
@@ -111,10 +111,6 @@ def _join_newcomers(
     base = base_precision(params)
     density_scale = np.float32(grid.density_scale)
     mean_shift.first_step(unlabelled, new, pixels, clusters, base, density_scale)
-    clusters.rho[known:] = pixels.density.reshape(-1)[unlabelled]
-    clusters.shift[known:] = clusters.bearing[known:]
-    clusters.precision[known:] = base
-    agglomerate.begin_trajectories(new, clusters)
     merges = merge_moved(grid, new, kernel_scales(params, tuning))
     alive, moving = grid.alive(np.concatenate([here, new])), grid.alive(new)
     first = iteration(new.size, merges, alive, moving, clusters.shift, (new.size, 0, 0))

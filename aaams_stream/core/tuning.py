@@ -110,9 +110,6 @@ class Tuning:
     refresh_large: float = 1.0
 
     # Boundaries -----------------------------------------------------------------------------------
-    # Pixels around a boundary pixel that vote, at most 7. Larger: smoother outlines, thin things
-    # vanish.
-    vote_reach: int = 2
     # Votes for the label that was predicted, one being a neighbour of equal colour. Larger:
     # boundaries lag behind what moves; smaller: they flicker.
     vote_stay: float = 1.0
@@ -211,11 +208,8 @@ class Tuning:
     split_motions: bool = True
 
     def __post_init__(self) -> None:
-        # patches must leave no gaps, and a row of voters is one of 16
-        for name, most in (("flow_stride", 8), ("vote_reach", 7)):
-            value = getattr(self, name)
-            if not 1 <= value <= most:
-                raise ValueError(f"{name} must lie in 1..{most} pixels, got {value!r}")
+        if not 1 <= self.flow_stride <= 8:  # patches must leave no gaps
+            raise ValueError(f"flow_stride must lie in 1..8 pixels, got {self.flow_stride!r}")
 
 
 DEFAULT = Tuning()

@@ -298,8 +298,13 @@ def find_partners(which, pixels, clusters, scales, partners, found):
         left = min(max(int(place[3]) - reach, 0), pitch - chunks * LANES)
         top = max(int(place[4]) - reach, 0)
         end = min(int(place[4]) + reach + 2, h)
-        for job in range((end - top) * chunks):
-            row = top + job // chunks
+        middle = min(max(int(place[4] + np.float32(0.5)), top), end - 1)
+        for job in range(2 * (reach + 2) * chunks):
+            # from the middle outwards: whoever absorbs it is mostly near
+            off = (job // chunks + 1) // 2
+            row = middle + (off if job // chunks % 2 else -off)
+            if row < top or row >= end:
+                continue
             x = left + job % chunks * LANES
             y[4] = np.float32(row)
             hits = near_lanes(

@@ -47,3 +47,44 @@ def add_pair(a, b, slot, pairs, n):
     pairs.first[n] = a
     pairs.second[n] = b
     return n + 1
+
+
+@njit(error_model="numpy")
+def empty_marks(w):
+    """Return room for the marks of a row: whole words, as `list_marked` reads them."""
+    return np.zeros(-(-w // 8) * 8, np.uint8)
+
+
+@njit(error_model="numpy")
+def mark_ends(row, marks):
+    """Mark the pixels of a row (w,) whose neighbour to the right differs."""
+    for x in range(row.size - 1):
+        marks[x] |= row[x] != row[x + 1]
+
+
+@njit(error_model="numpy")
+def list_marked(marks, places):
+    """Write the places that are marked to places (w + 1,) int32 and clear the marks.
+
+    Returns how many there are. Mostly none of eight pixels is marked, which one look tells.
+    """
+    eights = marks.view(np.uint64)
+    n = 0
+    for e in range(eights.size):
+        if eights[e] != 0:
+            for x in range(8 * e, 8 * e + 8):
+                places[n] = x
+                n += marks[x]
+            eights[e] = 0
+    return n
+
+
+@njit(error_model="numpy")
+def list_ends(row, marks, ends):
+    """Write the last pixel of each run of equal values of a row (w,); return how many runs.
+
+    ends (w + 1,) int32; marks as from `empty_marks`, all clear before and after.
+    """
+    mark_ends(row, marks)
+    marks[row.size - 1] = 1
+    return list_marked(marks, ends)

@@ -13,6 +13,7 @@ from numba import njit, prange
 
 from aaams_stream.kernels.common import LANES
 
+_STEP = LANES // 2  # pixels of a window row that are read at a time
 _BLOCK = 512  # pixels per accumulator block: a constant, so that the compiler sees no aliasing
 _CUTOFF_SQ = np.float32(4.0)  # windows end at 2σ in space
 _BEYOND = np.float32(1e9)  # a squared distance outside of any window
@@ -195,11 +196,11 @@ def row_span(px, pxy, py, dy, ux, w):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def lane_span(x, half, pitch):
-    """First column and number of 16-pixel chunks that cover x ± half; pitch is a multiple of 16."""
+    """First column, and number of chunks of _STEP pixels, that cover x ± half of a padded row."""
     x0 = max(int(np.ceil(x - half)), 0)
     wanted = min(int(x + half) + 1, pitch) - x0
-    chunks = max((wanted + LANES - 1) // LANES, 1)
-    x0 = max(0, min(x0 - (chunks * LANES - wanted) // 2, pitch - chunks * LANES))
+    chunks = max((wanted + _STEP - 1) // _STEP, 1)
+    x0 = max(0, min(x0, pitch - chunks * _STEP))
     return x0, chunks
 
 
@@ -239,7 +240,10 @@ def own_step(planes, u, p, out):
     ux = u[3]
     uy = u[4]
     spread = _CUTOFF_SQ / (px * py - pxy * pxy)
-    x0, chunks = lane_span(ux, np.sqrt(spread * py), pitch)
+    half = np.sqrt(spread * py)
+    upright = pxy == np.float32(0.0)
+    round_sq = _CUTOFF_SQ / px
+    flat_sq = py / px
     reach = np.sqrt(spread * px)
     total = np.float32(0.0)
     sl = np.float32(0.0)
@@ -261,8 +265,12 @@ def own_step(planes, u, p, out):
         far_c = py * c * c
         far_d = py * d * d if y + 1 < end else _BEYOND
         far_e = py * e * e if y + 2 < end else _BEYOND
+        if upright:  # the widest of the three rows is the one nearest to the middle
+            near = max(max(c, -e), np.float32(0.0))
+            half = np.sqrt(max(round_sq - flat_sq * near * near, np.float32(0.0)))
+        x0, chunks = lane_span(ux, half, pitch)
         for k in range(chunks):
-            start = x0 + k * LANES
+            start = x0 + k * _STEP
             first = np.float32(start) - ux
             c_l = np.uintp(y * pitch + start)
             d_l = np.uintp(y1 * pitch + start)
@@ -273,7 +281,7 @@ def own_step(planes, u, p, out):
             c_b = c_a + plane
             d_b = d_a + plane
             e_b = e_a + plane
-            for j in range(np.uintp(LANES)):
+            for j in range(np.uintp(_STEP)):
                 x = first + np.float32(np.int32(j))
                 cl = flat[c_l + j] - ul
                 ca = flat[c_a + j] - ua
@@ -305,11 +313,10 @@ def own_step(planes, u, p, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_step(where, which, pixels, clusters, base, density_scale):
-    """First shift of single pixels only, with the base bandwidth `base` (10,).
+    """Found clusters on single pixels, and shift them once with the base bandwidth `base` (10,).
 
-    where, which (m,): flat indices of the pixels, and the clusters they found. Writes rows of
-    bearing and position, and the density at these pixels: the sum of weights times `density_scale`,
-    at most 1.
+    where, which (m,): flat indices of the pixels, and the clusters they found. Writes their rows,
+    and the density at these pixels: the sum of weights times `density_scale`, at most 1.
     """
     planes = pixels.planes
     density = pixels.density
@@ -326,9 +333,19 @@ def first_step(where, which, pixels, clusters, base, density_scale):
         place[3] = np.float32(x)
         place[4] = np.float32(y)
         total = own_step(planes, place, base, bearing[c])
-        density[y, x] = min(total * density_scale, np.float32(1.0))
+        rho = min(total * density_scale, np.float32(1.0))
+        density[y, x] = rho
+        clusters.rho[c] = rho
+        trajectory = clusters.trajectory[c]
+        trajectory[0] = rho
         for k in range(5):
             place[k] += bearing[c, k]
+            clusters.shift[c, k] = bearing[c, k]
+            trajectory[1 + k] = place[k]
+        for k in range(6, 15):
+            trajectory[k] = np.float32(0.0)
+        for k in range(10):
+            clusters.precision[c, k] = base[k]
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")

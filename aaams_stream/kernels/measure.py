@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import add_pair, find_slot
+from aaams_stream.kernels.common import (
+    add_pair,
+    empty_marks,
+    find_slot,
+    list_ends,
+    list_marked,
+    mark_ends,
+)
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -55,15 +62,15 @@ def measure_colours(labels, planes, flow, area, sums):
     h, w = labels.shape
     area[:] = 0
     sums[:] = 0.0
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
     for y in range(h):
         row = labels[y]
         motion = flow[y].reshape(2 * w)
         start = 0
-        while start < w:
+        for k in range(list_ends(row, marks, ends)):
+            stop = ends[k] + 1
             i = row[start]
-            stop = start
-            while stop < w and row[stop] == i:
-                stop += 1
             area[i] += stop - start
             add_run(sums[i], planes[0, y], planes[1, y], planes[2, y], motion, start, stop)
             start = stop
@@ -103,21 +110,17 @@ def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
         bbox[i, 1] = h
         bbox[i, 2] = 0
         bbox[i, 3] = 0
-    ends = np.empty((2, w), np.int64)  # of the runs in this line and the one before
+    marks = empty_marks(w)
+    ends = np.empty((2, w + 1), np.int32)  # of the runs in this line and the one before
     for y in range(h):
         here = ends[y % 2]
         above = ends[1 - y % 2]
         outer = (y == 0) + (y == h - 1)
-        runs = 0
         up = 0  # the run above
         start = 0
-        while start < w:
+        for k in range(list_ends(labels[y], marks, here)):
             i = labels[y, start]
-            stop = start + 1
-            while stop < w and labels[y, stop] == i:
-                stop += 1
-            here[runs] = stop
-            runs += 1
+            stop = here[k] + 1
             size = stop - start
             area[i] += size
             perimeter[i] += outer * size + (start == 0) + (stop == w)
@@ -131,12 +134,11 @@ def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
                 n = add_sides(i, labels[y, start - 1], 1, pairs, n)
             x = start
             while y > 0 and x < stop:
-                until = min(above[up], stop)
+                until = min(above[up] + 1, stop)
                 if labels[y - 1, x] != i:
                     n = add_sides(i, labels[y - 1, x], until - x, pairs, n)
                 x = until
-                if above[up] == until:
-                    up += 1
+                up += above[up] + 1 == until
             if n < 0:
                 return n
             start = stop
@@ -157,7 +159,10 @@ def find_contacts(labels, planes, pairs):
     slots = pairs.slots
     sums = pairs.sums
     n = np.int64(0)
+    marks = empty_marks(w)
+    places = np.empty(w + 1, np.int32)
     for y in range(h):
+        row = labels[y]
         for down in range(2):
             if down and y == h - 1:
                 continue
@@ -165,12 +170,16 @@ def find_contacts(labels, planes, pairs):
             last_b = np.int32(-1)
             e = np.int64(0)
             v = y + down
-            for x in range(w - 1 + down):
+            if down:
+                for x in range(w):
+                    marks[x] = row[x] != labels[v, x]
+            else:
+                mark_ends(row, marks)
+            for k in range(list_marked(marks, places)):
+                x = np.int64(places[k])
                 u = x + 1 - down
-                a = labels[y, x]
+                a = row[x]
                 b = labels[v, u]
-                if a == b:
-                    continue
                 if a > b:
                     a, b = b, a
                 if a != last_a or b != last_b:

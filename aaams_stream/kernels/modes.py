@@ -5,19 +5,32 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from aaams_stream.kernels.common import empty_marks, list_ends
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def densest_pixels(labels, density, best):
     """Write the flat index of each region's densest pixel to best (k,) int64, ties to the first."""
+    h, w = labels.shape
     best[:] = -1
     top = np.empty(best.size, np.float32)
-    dens = density.reshape(density.size)
-    flat = labels.reshape(labels.size)
-    for p in range(flat.size):
-        r = flat[p]
-        if best[r] < 0 or dens[p] > top[r]:
-            best[r] = p
-            top[r] = dens[p]
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
+    for y in range(h):
+        row = density[y]
+        start = 0
+        for k in range(list_ends(labels[y], marks, ends)):
+            densest = row[start]
+            at = start
+            for x in range(start + 1, ends[k] + 1):
+                if row[x] > densest:
+                    densest = row[x]
+                    at = x
+            r = labels[y, start]
+            if best[r] < 0 or densest > top[r]:
+                best[r] = y * w + at
+                top[r] = densest
+            start = ends[k] + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

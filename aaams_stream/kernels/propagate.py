@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from aaams_stream.kernels.common import empty_marks, list_ends
+
 
 class Limits(NamedTuple):
     """Squared distances: in L*a*b* units, and in σ of a segment's colours."""
@@ -56,7 +58,7 @@ def trace_row(y, flow, columns, h, nearest, corner, part_x, part_y):
         part_y[x] = sy - np.float32(y0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
     """Write how far colours lie from those where they came from, squared, to gap (w,).
 
@@ -68,23 +70,51 @@ def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
     # unsigned offsets: a signed index would be checked for counting from the end
     right = np.uintp(w > 1)
     down = np.uintp(w if h > 1 else 0)
-    one = np.float32(1.0)
+    across = down + right
     for x in range(w):
         fx = part_x[x]
-        fy = part_y[x]
-        at = np.uintp(corner[x])
-        top = before[at] * (one - fx) + before[at + right] * fx
-        low = before[at + down] * (one - fx) + before[at + down + right] * fx
-        dl = top * (one - fy) + low * fy - row_l[x]
-        at += plane
-        top = before[at] * (one - fx) + before[at + right] * fx
-        low = before[at + down] * (one - fx) + before[at + down + right] * fx
-        da = top * (one - fy) + low * fy - row_a[x]
-        at += plane
-        top = before[at] * (one - fx) + before[at + right] * fx
-        low = before[at + down] * (one - fx) + before[at + down + right] * fx
-        db = top * (one - fy) + low * fy - row_b[x]
+        w11 = fx * part_y[x]
+        w10 = part_y[x] - w11
+        w01 = fx - w11
+        w00 = np.float32(1.0) - w01 - part_y[x]
+        p = np.uintp(corner[x])
+        q = p + plane
+        r = q + plane
+        dl = before[p] * w00 + before[p + right] * w01 - row_l[x]
+        da = before[q] * w00 + before[q + right] * w01 - row_a[x]
+        db = before[r] * w00 + before[r + right] * w01 - row_b[x]
+        dl += before[p + down] * w10 + before[p + across] * w11
+        da += before[q + down] * w10 + before[q + across] * w11
+        db += before[r + down] * w10 + before[r + across] * w11
         gap[x] = dl * dl + da * da + db * db
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def keep_run(label, model, row_l, row_a, row_b, gap, limits, limit, start, stop, kept):
+    """Write the label to kept (w,) for a run of pixels of one segment, -1 where it does not stay.
+
+    model (9,): mean and inverse variance of the segment's colours; gap as from `compare_row`;
+    limit: squared σ within which a pixel that did not change stays.
+    """
+    l0 = model[0]
+    a0 = model[1]
+    b0 = model[2]
+    two = np.float32(2.0)
+    ll = model[3]
+    la = two * model[4]
+    lb = two * model[5]
+    aa = model[6]
+    ab = two * model[7]
+    bb = model[8]
+    tolerance = limits.tolerance
+    inlier = limits.inlier
+    for x in range(np.uintp(start), np.uintp(stop)):
+        dl = row_l[x] - l0
+        da = row_a[x] - a0
+        db = row_b[x] - b0
+        off = (ll * dl + (la * da + lb * db)) * dl + (aa * da + ab * db) * da + bb * db * db
+        most = inlier if gap[x] > tolerance else limit
+        kept[x] = label if off <= most else np.int32(-1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -98,21 +128,17 @@ def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
     outlier among the colours of its segment; also where it has changed, as in blur or new light,
     but lies well inside them; else -1. inside (h,) counts in each row the pixels that came from
     inside the picture, strange (h,) those of them that changed by more than a limit. Each loop over
-    a row does one thing: the first vectorises, the second has no branch.
+    a row does one thing, without a branch; the last goes run by run, so that it vectorises.
     """
     h, w = before.labels.shape
     flat_labels = before.labels.reshape(h * w)
     flat_density = before.density.reshape(h * w)
     flat_planes = before.smooth.reshape(3 * h * w)
     planes = smooth
-    warped = out.warped
-    kept = out.kept
-    density = out.density
     flow = out.flow
-    tolerance = limits.tolerance
     strange_sq = limits.strange
-    outlier = limits.outlier
-    inlier = limits.inlier
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
     columns = np.arange(w).astype(np.float32)
     nearest = np.empty(w, np.int32)
     corner = np.empty(w, np.int32)
@@ -125,34 +151,39 @@ def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
         row_b = planes[2, y]
         trace_row(y, flow[y].reshape(2 * w), columns, h, nearest, corner, part_x, part_y)
         compare_row(flat_planes, h, corner, part_x, part_y, row_l, row_a, row_b, gap)
+        warped = out.warped[y]
+        kept = out.kept[y]
+        density = out.density[y]
         came = 0
         differ = 0
         for x in range(w):
-            if nearest[x] < 0:
-                warped[y, x] = -1
-                kept[y, x] = -1
-                density[y, x] = np.float32(0.0)
-                continue
-            at = np.uintp(nearest[x])
-            label = flat_labels[at]
-            warped[y, x] = label
-            density[y, x] = flat_density[at]
-            came += 1
-            changed = gap[x] > tolerance
-            differ += gap[x] > strange_sq
-            stays = label
-            if changed or watched[np.uintp(label)]:
-                m = colours[np.uintp(label)]
-                dl = row_l[x] - m[0]
-                da = row_a[x] - m[1]
-                db = row_b[x] - m[2]
-                off = (
-                    (m[3] * dl + np.float32(2.0) * (m[4] * da + m[5] * db)) * dl
-                    + (m[6] * da + np.float32(2.0) * m[7] * db) * da
-                    + m[8] * db * db
-                )
-                limit = inlier if changed else outlier
-                stays = label if off <= limit else np.int32(-1)
-            kept[y, x] = stays
+            within = nearest[x] >= 0
+            at = np.uintp(max(nearest[x], np.int32(0)))
+            warped[x] = flat_labels[at] if within else np.int32(-1)
+            density[x] = flat_density[at] if within else np.float32(0.0)
+            came += within
+            differ += within & (gap[x] > strange_sq)
         inside[y] = came
         strange[y] = differ
+        start = 0
+        for k in range(list_ends(warped, marks, ends)):
+            stop = ends[k] + 1
+            label = warped[start]
+            if label < 0:
+                kept[start:stop] = -1
+            else:
+                limit = limits.outlier if watched[label] else np.float32(np.inf)
+                keep_run(
+                    label,
+                    colours[label],
+                    row_l,
+                    row_a,
+                    row_b,
+                    gap,
+                    limits,
+                    limit,
+                    start,
+                    stop,
+                    kept,
+                )
+            start = stop

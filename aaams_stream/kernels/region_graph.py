@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import add_pair, find_root, find_slot
+from aaams_stream.kernels.common import (
+    add_pair,
+    empty_marks,
+    find_root,
+    find_slot,
+    list_ends,
+    list_marked,
+    mark_ends,
+)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -21,26 +29,32 @@ def label_components(owner, labels):
     """
     h, w = owner.shape
     parent = np.empty(h * w, np.int32)  # of runs; a root is the first run of its component
+    ends = np.empty(h * w + 1, np.int32)
+    marks = empty_marks(w)
     runs = 0
+    above = 0  # the run above; those of a row follow those of the row before
     for y in range(h):
-        x = 0
-        while x < w:
-            own = owner[y, x]
-            run = np.int32(runs)
-            runs += 1
+        row = owner[y]
+        first = runs
+        runs += list_ends(row, marks, ends[first:])
+        start = 0
+        for k in range(first, runs):
+            run = np.int32(k)
             parent[run] = run
-            last = np.int32(-1)
-            while x < w and owner[y, x] == own:
-                labels[y, x] = run
-                if y > 0 and owner[y - 1, x] == own and labels[y - 1, x] != last:
-                    last = labels[y - 1, x]
-                    a = find_root(parent, last)
+            stop = ends[k]
+            x = start
+            while y > 0 and x <= stop:
+                if owner[y - 1, x] == row[start]:
+                    a = find_root(parent, np.int32(above))
                     b = find_root(parent, run)
                     if a < b:
                         parent[b] = a
                     else:
                         parent[a] = b
-                x += 1
+                x = min(ends[above], stop) + 1
+                above += ends[above] <= stop
+            start = stop + 1
+        above = first
     number = np.empty(runs, np.int32)
     n = 0
     for run in range(runs):
@@ -50,27 +64,38 @@ def label_components(owner, labels):
             n += 1
         else:
             number[run] = number[root]
+    run = 0
     for y in range(h):
-        for x in range(w):
-            labels[y, x] = number[labels[y, x]]
+        row = labels[y]
+        start = 0
+        while start < w:
+            stop = ends[run] + 1
+            component = number[run]
+            for x in range(start, stop):
+                row[x] = component
+            start = stop
+            run += 1
     return n
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def add_run(m, row_l, row_a, row_b, weights, l0, a0, b0, begin, end):
-    """Add a run of pixels of one row to the sums m (13,) of its region, about a colour."""
-    weight = np.float64(0.0)
-    sl = np.float64(0.0)
-    sa = np.float64(0.0)
-    sb = np.float64(0.0)
-    ll = np.float64(0.0)
-    la = np.float64(0.0)
-    lb = np.float64(0.0)
-    aa = np.float64(0.0)
-    ab = np.float64(0.0)
-    bb = np.float64(0.0)
+    """Add a run of pixels of one row to the sums m (13,) of its region, about a colour.
+
+    Colours of a region are close to each other, and a run is short: float32 will do.
+    """
+    weight = np.float32(0.0)
+    sl = np.float32(0.0)
+    sa = np.float32(0.0)
+    sb = np.float32(0.0)
+    ll = np.float32(0.0)
+    la = np.float32(0.0)
+    lb = np.float32(0.0)
+    aa = np.float32(0.0)
+    ab = np.float32(0.0)
+    bb = np.float32(0.0)
     for x in range(np.uintp(begin), np.uintp(end)):
-        rho = np.float64(weights[x])
+        rho = weights[x]
         dl = row_l[x] - l0
         da = row_a[x] - a0
         db = row_b[x] - b0
@@ -105,19 +130,19 @@ def measure_regions(planes, density, labels, moments):
     mean for float64, and moved to the mean at the end.
     """
     h, w = labels.shape
-    start = np.empty((moments.shape[0], 3), np.float64)
+    start = np.empty((moments.shape[0], 3), np.float32)
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
     for y in range(h):
         row = labels[y]
-        x = 0
-        while x < w:
-            r = row[x]
+        begin = 0
+        for k in range(list_ends(row, marks, ends)):
+            stop = ends[k] + 1
+            r = row[begin]
             m = moments[r]
             if m[0] == 0.0:
-                for k in range(3):
-                    start[r, k] = planes[k, y, x]
-            begin = x
-            while x < w and row[x] == r:
-                x += 1
+                for c in range(3):
+                    start[r, c] = planes[c, y, begin]
             add_run(
                 m,
                 planes[0, y],
@@ -128,8 +153,9 @@ def measure_regions(planes, density, labels, moments):
                 start[r, 1],
                 start[r, 2],
                 begin,
-                x,
+                stop,
             )
+            begin = stop
     for r in range(moments.shape[0]):
         m = moments[r]
         dl = m[2] / m[1]
@@ -150,16 +176,17 @@ def measure_regions(planes, density, labels, moments):
 def coordinate_sums(labels, sums):
     """Sum x and y over the pixels of each region into sums (k, 2) float64, zeroed."""
     h, w = labels.shape
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
     for y in range(h):
         row = labels[y]
-        x = 0
-        while x < w:
-            r = row[x]
-            begin = x
-            while x < w and row[x] == r:
-                x += 1
-            sums[r, 0] += np.float64((x - begin) * (begin + x - 1)) * 0.5
-            sums[r, 1] += np.float64((x - begin) * y)
+        begin = 0
+        for k in range(list_ends(row, marks, ends)):
+            stop = ends[k] + 1
+            r = row[begin]
+            sums[r, 0] += np.float64((stop - begin) * (begin + stop - 1)) * 0.5
+            sums[r, 1] += np.float64((stop - begin) * y)
+            begin = stop
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -170,18 +197,22 @@ def measure_motion(flow, scene, labels, moments):
     as a whole, which is taken off.
     """
     h, w = labels.shape
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
     for y in range(h):
-        x = 0
-        while x < w:
-            r = labels[y, x]
+        row = labels[y]
+        motion = flow[y].reshape(2 * w)
+        begin = 0
+        for k in range(list_ends(row, marks, ends)):
+            stop = ends[k] + 1
             back_x = np.float64(0.0)
             back_y = np.float64(0.0)
-            while x < w and labels[y, x] == r:
-                back_x += flow[y, x, 0]
-                back_y += flow[y, x, 1]
-                x += 1
-            moments[r, 11] -= back_x
-            moments[r, 12] -= back_y
+            for x in range(begin, stop):
+                back_x += motion[2 * x]
+                back_y += motion[2 * x + 1]
+            moments[row[begin], 11] -= back_x
+            moments[row[begin], 12] -= back_y
+            begin = stop
     for r in range(moments.shape[0]):
         moments[r, 11] = moments[r, 11] / moments[r, 0] + scene[0]
         moments[r, 12] = moments[r, 12] / moments[r, 0] + scene[1]
@@ -201,14 +232,18 @@ def find_edges(gradient, labels, pairs):
     sums = pairs.sums
     n = np.int64(0)
     e = np.int64(0)
+    marks = empty_marks(w)
+    places = np.empty(w + 1, np.int32)
     for y in range(h):
         row = labels[y]
         below = labels[min(y + 1, h - 1)]
+        mark_ends(row, marks)
         for x in range(w):
+            marks[x] |= row[x] != below[x]
+        for k in range(list_marked(marks, places)):
+            x = np.int64(places[k])
             a = row[x]
             right = row[min(x + 1, w - 1)]
-            if a == right and a == below[x]:
-                continue
             for step in range(2):
                 v = y + step
                 u = x + 1 - step
@@ -255,31 +290,39 @@ def find_origins(regions, labels, warped, track_of, prior_track):
     prior_track[:] = -1
     lead = np.zeros(k, np.int64)
     prior_lead = np.zeros(k, np.int64)
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
     for y in range(h):
-        x = 0
-        while x < w:
-            r = regions[y, x]
-            label = labels[y, x]
-            came = warped[y, x]
-            start = x
-            while x < w and regions[y, x] == r and labels[y, x] == label and warped[y, x] == came:
-                x += 1
-            if label >= 0:
-                cast_votes(r, label, x - start, track_of, lead)
-            cast_votes(r, came, x - start, prior_track, prior_lead)
+        mark_ends(regions[y], marks)
+        mark_ends(warped[y], marks)
+        start = 0
+        for i in range(list_ends(labels[y], marks, ends)):
+            stop = ends[i] + 1
+            r = regions[y, start]
+            if labels[y, start] >= 0:
+                cast_votes(r, labels[y, start], stop - start, track_of, lead)
+            cast_votes(r, warped[y, start], stop - start, prior_track, prior_lead)
+            start = stop
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pool_moments(moments, segment_of_region, sums):
-    """Sum the moments of regions over the segments they are part of, as raw sums.
+def pool_regions(moments, coordinates, segment_of_region, floor, area, centre, colours, sse):
+    """Pool regions over the segments they are part of.
 
-    moments (k, 13); segment_of_region (k,) int32. Writes sums (n, 10): weight,
-    weighted colour (3) and products of colour (6).
+    moments (k, 13); coordinates (k, 2): x and y summed; segment_of_region (k,) int32; floor: ξ.
+    Writes of each segment area (n,) int64, centre (n, 2) float64, colours (n, 9) float32, which are
+    the mean and the inverse of variance plus ξ, and sse (n,) float64: squared deviations, summed.
     """
-    sums[:] = 0.0
+    sums = np.zeros((area.size, 10))  # weight, weighted colour (3) and products of colour (6)
+    area[:] = 0
+    centre[:] = 0.0
     for r in range(segment_of_region.size):
         m = moments[r]
-        s = sums[segment_of_region[r]]
+        n = segment_of_region[r]
+        s = sums[n]
+        area[n] += np.int64(m[0])
+        centre[n, 0] += coordinates[r, 0]
+        centre[n, 1] += coordinates[r, 1]
         s[0] += m[1]
         k = 4
         for i in range(3):
@@ -287,3 +330,34 @@ def pool_moments(moments, segment_of_region, sums):
             for j in range(i, 3):
                 s[k] += m[1 + k] + m[1] * m[2 + i] * m[2 + j]
                 k += 1
+    for n in range(area.size):
+        s = sums[n]
+        centre[n, 0] /= area[n]
+        centre[n, 1] /= area[n]
+        lightness = s[1] / s[0]
+        a = s[2] / s[0]
+        b = s[3] / s[0]
+        ll = s[4] / s[0] - lightness * lightness
+        la = s[5] / s[0] - lightness * a
+        lb = s[6] / s[0] - lightness * b
+        aa = s[7] / s[0] - a * a
+        ab = s[8] / s[0] - a * b
+        bb = s[9] / s[0] - b * b
+        sse[n] = s[0] * (ll + aa + bb)
+        ll += floor
+        aa += floor
+        bb += floor
+        c0 = aa * bb - ab * ab
+        c1 = lb * ab - la * bb
+        c2 = la * ab - lb * aa
+        f = 1.0 / (ll * c0 + la * c1 + lb * c2)
+        row = colours[n]
+        row[0] = lightness
+        row[1] = a
+        row[2] = b
+        row[3] = c0 * f
+        row[4] = c1 * f
+        row[5] = c2 * f
+        row[6] = (ll * bb - lb * lb) * f
+        row[7] = (la * lb - ll * ab) * f
+        row[8] = (ll * aa - la * la) * f

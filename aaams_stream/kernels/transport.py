@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from aaams_stream.kernels.common import empty_marks, list_ends
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def number_clusters(labels, flow, owner, adaptive, area, motion):
@@ -19,27 +21,32 @@ def number_clusters(labels, flow, owner, adaptive, area, motion):
     n = 0
     area[:] = 0
     motion[:] = 0.0
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
     for y in range(h):
-        x = 0
-        while x < w:
-            label = labels[y, x]
+        row = labels[y]
+        mine = owner[y]
+        motion_row = flow[y].reshape(2 * w)
+        for x in range(w):
+            mine[x] = row[x]
+            adaptive[y, x] = row[x] >= 0
+        stop = 0
+        for k in range(list_ends(row, marks, ends)):
+            start = stop
+            stop = ends[k] + 1
+            label = row[start]
             if label < 0:
-                owner[y, x] = area.size + n
-                adaptive[y, x] = 0
-                new[n] = y * w + x
-                n += 1
-                x += 1
+                for x in range(start, stop):
+                    mine[x] = area.size + n
+                    new[n] = y * w + x
+                    n += 1
                 continue
-            start = x
             back_x = np.float64(0.0)
             back_y = np.float64(0.0)
-            while x < w and labels[y, x] == label:
-                owner[y, x] = label
-                adaptive[y, x] = 1
-                back_x += flow[y, x, 0]
-                back_y += flow[y, x, 1]
-                x += 1
-            area[label] += x - start
+            for x in range(start, stop):
+                back_x += motion_row[2 * x]
+                back_y += motion_row[2 * x + 1]
+            area[label] += stop - start
             motion[label, 0] -= back_x
             motion[label, 1] -= back_y
     for i in range(area.size):

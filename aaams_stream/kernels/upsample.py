@@ -6,6 +6,26 @@ import numpy as np
 from numba import njit
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def alike(small_rgb, v, u, rgb, y, x, weights):
+    """Return how much pixel (v, u) of the smaller picture looks like (y, x) of the larger."""
+    dr = np.int32(small_rgb[v, u, 0]) - np.int32(rgb[y, x, 0])
+    dg = np.int32(small_rgb[v, u, 1]) - np.int32(rgb[y, x, 1])
+    db = np.int32(small_rgb[v, u, 2]) - np.int32(rgb[y, x, 2])
+    return weights[min((dr * dr + dg * dg + db * db) >> 4, np.int32(weights.size - 1))]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def poll(name, name_a, name_b, name_c, name_d, a, b, c, d):
+    """Sum the votes for a name."""
+    none = np.float32(0.0)
+    total = a if name_a == name else none
+    total += b if name_b == name else none
+    total += c if name_c == name else none
+    total += d if name_d == name else none
+    return total
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishes):
     """Write for each pixel the label nearest to it, and where another looks more like it.
@@ -19,7 +39,6 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
     """
     h, w = small.shape
     high, wide = nearest.shape
-    last = np.int32(weights.size - 1)
     column = np.empty(wide, np.uint32)  # the nearest; unsigned, so that rows are gathered in lanes
     left = np.empty(wide, np.uint32)
     place = np.empty(wide, np.float32)
@@ -28,15 +47,19 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
         place[x] = np.float32((x + 0.5) * w / wide - 0.5)
         column[x] = at
         left[x] = max(at - (place[x] < at), 0)
+    none = np.float32(0.0)
     mixed = np.empty(w, np.uint8)
     open_ = np.empty(wide, np.uint32)
-    labels = np.empty(4, np.int32)
-    votes = np.empty(4, np.float32)
     for y in range(high):
         row = (2 * y + 1) * h // (2 * high)
         at = np.float32((y + 0.5) * h / high - 0.5)
         above = max(row - (at < row), 0)
         below = min(above + 1, h - 1)
+        far_row = abs(at - np.float32(above))
+        near_above = np.float32(1.5) - far_row
+        near_below = np.float32(0.5) + far_row if above + 1 < h else none
+        upper = small[above]
+        lower = small[below]
         for u in range(w - 1):
             label = small[above, u]
             mixed[u] = (
@@ -56,34 +79,27 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
         asked = np.int32(0)
         for i in range(n):
             x = open_[i]
-            red = np.int32(rgb[y, x, 0])
-            green = np.int32(rgb[y, x, 1])
-            blue = np.int32(rgb[y, x, 2])
-            for k in range(4):
-                v = above + k // 2
-                u = np.int64(left[x]) + k % 2
-                near_row = np.float32(1.5) - abs(at - np.float32(v))
-                near = near_row * (np.float32(1.5) - abs(place[x] - np.float32(u)))
-                inside = v < h and u < w
-                v = min(v, h - 1)
-                u = min(u, w - 1)
-                dr = np.int32(small_rgb[v, u, 0]) - red
-                dg = np.int32(small_rgb[v, u, 1]) - green
-                db = np.int32(small_rgb[v, u, 2]) - blue
-                step = min((dr * dr + dg * dg + db * db) >> 4, last)
-                labels[k] = small[v, u]
-                votes[k] = near * weights[step] if inside else np.float32(0.0)
+            u = left[x]
+            beside = min(u + np.uint32(1), np.uint32(w - 1))
+            far = abs(place[x] - np.float32(u))
+            near = np.float32(1.5) - far
+            # beyond the rim nobody votes
+            next_to = np.float32(0.5) + far if u + np.uint32(1) < np.uint32(w) else none
+            a = near_above * near * alike(small_rgb, above, u, rgb, y, x, weights)
+            b = near_above * next_to * alike(small_rgb, above, beside, rgb, y, x, weights)
+            c = near_below * near * alike(small_rgb, below, u, rgb, y, x, weights)
+            d = near_below * next_to * alike(small_rgb, below, beside, rgb, y, x, weights)
+            name_a = upper[u]
+            name_b = upper[beside]
+            name_c = lower[u]
+            name_d = lower[beside]
             best = out[x]
-            most = np.float32(0.0)
-            for j in range(4):
-                most += votes[j] if labels[j] == best else np.float32(0.0)
-            for k in range(4):
-                total = np.float32(0.0)
-                for j in range(4):
-                    total += votes[j] if labels[j] == labels[k] else np.float32(0.0)
+            most = poll(best, name_a, name_b, name_c, name_d, a, b, c, d)
+            for name in (name_a, name_b, name_c, name_d):
+                total = poll(name, name_a, name_b, name_c, name_d, a, b, c, d)
                 if total > most:
                     most = total
-                    best = labels[k]
+                    best = name
             if best != out[x]:
                 places[y, asked] = x
                 wanted[y, asked] = best
