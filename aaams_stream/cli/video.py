@@ -77,7 +77,7 @@ def _add_segment(commands: Any) -> None:
     what.add_argument("--size", metavar="WxH", type=options.size, help="scale the frames")
     what.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
     where = segment.add_argument_group("what is written")
-    where.add_argument("--with-video", action="store_true", help="store the frames too")
+    where.add_argument("--with-video", action="store_true", help="store the frames too, exactly")
     where.add_argument("--overlay", metavar="OUT.mp4", help="a film of the boundaries beside it")
     existing = where.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue an incomplete volume")

@@ -24,7 +24,7 @@ from aaams_stream.model import (
 )
 from aaams_stream.params import Params
 from aaams_stream.store.frames import Frames
-from aaams_stream.store.layout import KEY, SCHEMA, Header, array_in, read_rows
+from aaams_stream.store.layout import KEY, SCHEMA, Header, array_in, read_rows, video_in
 from aaams_stream.store.lineage import lineage
 from aaams_stream.store.tracks import EVENT_ROW_DTYPE, build_tracks
 
@@ -48,7 +48,7 @@ class Volume:
         self.ids = Frames(array_in(root, "labels/ids/0"), self.frame_count)
         self.video: Frames | None = None
         if self.header.with_video:
-            self.video = Frames(array_in(root, "0"), self.frame_count)
+            self.video = Frames(video_in(root), self.frame_count)
         self._root = root
         self._block_rows: int = array_in(root, "segments/frame").chunks[0]  # as of every column
         self._blocks: dict[tuple[str, int], NDArray[Any]] = {}

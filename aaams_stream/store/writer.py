@@ -29,6 +29,7 @@ from aaams_stream.store.layout import (
     Header,
     array_in,
     group_in,
+    video_in,
 )
 from aaams_stream.store.tracks import build_tracks
 
@@ -53,7 +54,7 @@ class VolumeWriter:
         self.frames: int = self._record["frames_committed"]
         self.complete: bool = self._record["complete"]
         self._ids = frame_array(array_in(root, "labels/ids/0"), self.frames)
-        self._video = frame_array(array_in(root, "0"), self.frames) if header.with_video else None
+        self._video = frame_array(video_in(root), self.frames) if header.with_video else None
         self._time = ChunkedArray(array_in(root, "time"), self.frames)
         self._tables = {name: Table(root, name, self.frames) for name in TABLES}
 

@@ -53,6 +53,7 @@ def test_pictures_have_their_colours_last(volume):
     np.testing.assert_array_equal(np.asarray(video), whole)
 
 
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")  # Zarr 3.1 warns of the frames' codec
 def test_the_reader_of_ome_zarr_finds_picture_and_ids(path, volume):
     """What napari's plugin for OME-Zarr reads with."""
     nodes = [node for node in Reader(parse_url(str(path)))() if node.data]
