@@ -176,12 +176,12 @@ def run_render(args: argparse.Namespace) -> int:
 
 def gather(volume: Volume) -> dict[str, Any]:
     """Return what there is to say about a volume, ready for JSON."""
-    from aaams_stream.model import EventKind
     from aaams_stream.params import Params
+    from aaams_stream.store import size_on_disk
 
-    times, events = volume.times, volume.events
-    rows = int(volume.offsets("segments")[-1])
-    size = sum(file.stat().st_size for file in volume.path.rglob("*") if file.is_file())
+    first, last = volume.time_span or (None, None)
+    rows = volume.row_count("segments")
+    size = size_on_disk(volume.path)
     pixels = volume.frame_count * volume.width * volume.height
     defaults = Params().to_dict()
     changed = {
@@ -198,14 +198,10 @@ def gather(volume: Volume) -> dict[str, Any]:
         "complete": volume.complete,
         "ended": volume.ended,
         "source": volume.source,
-        "first_time": float(times[0]) if len(times) else None,
-        "last_time": float(times[-1]) if len(times) else None,
+        "first_time": first,
+        "last_time": last,
         "segments_per_frame": round(rows / max(volume.frame_count, 1), 1),
-        "events": {
-            kind.name.lower(): int(count)
-            for kind in EventKind
-            if (count := (events["kind"] == kind).sum())
-        },
+        "events": dict(volume.counts.events),
         "with_video": volume.video is not None,
         "bytes": size,
         "bytes_per_pixel": round(size / pixels, 4) if pixels else None,

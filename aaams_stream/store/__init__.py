@@ -3,7 +3,7 @@
 from aaams_stream.store.frames import Frames
 from aaams_stream.store.layout import CHUNK_FRAMES, Header
 from aaams_stream.store.open import create, resume
-from aaams_stream.store.volume import Volume, is_volume, open_volume
+from aaams_stream.store.volume import Volume, is_volume, open_volume, size_on_disk
 from aaams_stream.store.writer import VolumeWriter
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "is_volume",
     "open_volume",
     "resume",
+    "size_on_disk",
 ]
