@@ -123,7 +123,8 @@ def _inside(folder: Path, base: Path) -> Iterator[Video]:
     for path in sorted(found):
         yield Video(path, path.relative_to(base))
     if not found and any(path.suffix.lower() in IMAGE_SUFFIXES for path in folder.iterdir()):
-        yield Video(folder, Path(folder.resolve().name))
+        name = folder.relative_to(base)
+        yield Video(folder, name if name.name else Path(folder.resolve().name))
 
 
 def _matching(pattern: Path) -> Iterator[Video]:

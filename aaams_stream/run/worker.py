@@ -51,7 +51,9 @@ def main() -> None:
                 pickle.dump(answer, answers)
                 answers.flush()
 
-        send(_run(job, send))
+        answer = _run(job, send)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to be interrupted
+        send(answer)
     except (KeyboardInterrupt, EOFError):  # before there was anything to finish
         sys.exit(130)
 
