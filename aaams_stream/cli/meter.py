@@ -104,10 +104,10 @@ class BatchMeter:
 
     def _draw(self, news: list[str], table: list[str]) -> None:
         """Print lines that stay, and the table anew below them."""
-        fitting = max(2, shutil.get_terminal_size().lines - 2)
-        if len(table) > fitting:
-            hidden = len(table) - fitting
-            table = [*table[: fitting - 1], f"… {hidden + 1} more at work", table[-1]]
+        most = max(3, shutil.get_terminal_size().lines - 2)
+        if len(table) > most:
+            shown = most - 2  # beside the line that says so, and the one for all
+            table = [*table[:shown], f"… {len(table) - 1 - shown} more at work", table[-1]]
         back = f"\x1b[{self._drawn}A" if self._drawn else ""
         # long lines must not wrap, or the way back up would be wrong
         lines = "".join(f"\x1b[?7l{line}\x1b[?7h\n" for line in table)
