@@ -40,6 +40,7 @@ DONE, RESUMED, SKIPPED = "done", "resumed", "skipped"  # skipped: was complete a
 FAILED, INTERRUPTED, WAITING = "failed", "interrupted", "waiting"  # waiting: not begun
 
 _POLL = 0.1  # seconds between looks at Ctrl-C while no worker has anything to say
+_SIGKILL = 9  # which Windows has no name for
 _UNREAD = 16  # answers in memory; workers that are ahead of them wait
 
 
@@ -116,6 +117,7 @@ class _Batch:
         self._workers: dict[int, _Worker] = {}
         self._outcomes: dict[int, Outcome] = {}
         self._weights = [_weight(task.job.source) for task in tasks]
+        self._left = sum(self._weights)  # weight of what is not begun
         self._work = 0.0  # weight of what was segmented here and is finished
         self._inbox: queue.Queue[tuple[int, object]] = queue.Queue(_UNREAD)
         threads = max(1, cores() // jobs)
@@ -152,6 +154,7 @@ class _Batch:
         from aaams_stream.jit import compile_ahead
 
         job = self._tasks[index].job
+        self._left -= self._weights[index]
         try:
             frames = _complete(job)
             if frames is not None:
@@ -227,8 +230,7 @@ class _Batch:
         seconds = self._clock() - self._begun
         here = [(self._weights[index], worker) for index, worker in self._workers.items()]
         work = self._work + sum(weight * worker.share for weight, worker in here)
-        left = sum(self._weights[index] for index in self._waiting)
-        left += sum(weight * worker.rest for weight, worker in here)
+        left = self._left + sum(weight * worker.rest for weight, worker in here)
         return Standing(
             videos=len(self._tasks),
             running=running,
@@ -362,9 +364,10 @@ def _committed(store: Path) -> int:
 
 def _told(code: int) -> str:
     """Say how a process ended that did not say it itself."""
-    if code != -getattr(signal, "SIGKILL", 0):
-        return f"its process ended with {signal.Signals(-code).name if code < 0 else code}"
-    return "its process was killed, by hand or for want of memory (then try fewer --jobs)"
+    if code == -_SIGKILL:
+        return "its process was killed, by hand or for want of memory (then try fewer --jobs)"
+    reason = signal.strsignal(-code) or f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"its process ended with {reason.lower()}"
 
 
 def _weight(source: str | Path) -> float:
