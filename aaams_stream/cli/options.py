@@ -6,6 +6,7 @@ import argparse
 import sys
 from fractions import Fraction
 
+from aaams_stream.errors import ConfigError
 from aaams_stream.params import Params, shipped
 
 
@@ -32,6 +33,40 @@ def read_settings(args: argparse.Namespace, default: str | None = None) -> Param
     config = args.config or default
     params = Params.load(config) if config else Params()
     return params.overridden(args.assignments)
+
+
+def add_clip(parser: argparse.ArgumentParser) -> None:
+    """Add which part of a video is segmented, at what size, and into how many segments."""
+    group = parser.add_argument_group("what is segmented")
+    group.add_argument(
+        "--start", metavar="TIME", type=seconds, help="seconds or [hh:]mm:ss from the first frame"
+    )
+    group.add_argument("--duration", metavar="TIME", type=seconds, help="length of the stretch")
+    group.add_argument("--every", metavar="N", type=int, default=1, help="keep each N-th frame")
+    group.add_argument("--size", metavar="WxH", type=size, help="scale the frames")
+    group.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
+
+
+def add_writing(
+    parser: argparse.ArgumentParser, overlay: tuple[str, str], resume: str, overwrite: str
+) -> None:
+    """Add --with-video, --overlay (its metavar and help), --resume and --overwrite (their help)."""
+    group = parser.add_argument_group("what is written")
+    group.add_argument("--with-video", action="store_true", help="store the frames too, exactly")
+    group.add_argument("--overlay", metavar=overlay[0], help=overlay[1])
+    existing = group.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help=resume)
+    existing.add_argument("--overwrite", action="store_true", help=overwrite)
+
+
+def read_stream_settings(args: argparse.Namespace) -> Params:
+    """Return the settings of a stream: --config, each --set, and --segments."""
+    params = read_settings(args)
+    if args.segments is None:
+        return params
+    if args.segments < 1:
+        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    return params.updated({"stream": {"segments": args.segments}})
 
 
 def add_reporting(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
 from aaams_stream.cli.meter import Meter, clock_time
-from aaams_stream.errors import ConfigError
 
 if TYPE_CHECKING:
     from aaams_stream.run.segment_video import Summary
@@ -63,25 +62,13 @@ def _add_segment(commands: Any) -> None:
         "MPEG-TS on standard input), or `demo`: a clip drawn on the spot",
     )
     segment.add_argument("-o", "--output", metavar="OUT.zarr", required=True)
-    what = segment.add_argument_group("what is segmented")
-    what.add_argument(
-        "--start",
-        metavar="TIME",
-        type=options.seconds,
-        help="seconds or [hh:]mm:ss from the first frame",
+    options.add_clip(segment)
+    options.add_writing(
+        segment,
+        overlay=("OUT.mp4", "a film of the boundaries beside it"),
+        resume="continue an incomplete volume",
+        overwrite="replace an existing volume",
     )
-    what.add_argument(
-        "--duration", metavar="TIME", type=options.seconds, help="length of the stretch"
-    )
-    what.add_argument("--every", metavar="N", type=int, default=1, help="keep each N-th frame")
-    what.add_argument("--size", metavar="WxH", type=options.size, help="scale the frames")
-    what.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
-    where = segment.add_argument_group("what is written")
-    where.add_argument("--with-video", action="store_true", help="store the frames too, exactly")
-    where.add_argument("--overlay", metavar="OUT.mp4", help="a film of the boundaries beside it")
-    existing = where.add_mutually_exclusive_group()
-    existing.add_argument("--resume", action="store_true", help="continue an incomplete volume")
-    existing.add_argument("--overwrite", action="store_true", help="replace an existing volume")
     options.add_settings(segment)
     options.add_reporting(segment)
     segment.set_defaults(run=run_segment)
@@ -89,11 +76,7 @@ def _add_segment(commands: Any) -> None:
 
 def run_segment(args: argparse.Namespace) -> int:
     """Segment a video; 130 after Ctrl-C, with the volume valid and resumable."""
-    params = options.read_settings(args)
-    if args.segments is not None:
-        if args.segments < 1:
-            raise ConfigError(f"--segments must be >= 1, got {args.segments}")
-        params = params.updated({"stream": {"segments": args.segments}})
+    params = options.read_stream_settings(args)
     options.say_if_cold(args.quiet)
     from aaams_stream.run.segment_video import Interrupted, segment_video
 
@@ -176,12 +159,12 @@ def run_render(args: argparse.Namespace) -> int:
 
 def gather(volume: Volume) -> dict[str, Any]:
     """Return what there is to say about a volume, ready for JSON."""
-    from aaams_stream.model import EventKind
     from aaams_stream.params import Params
+    from aaams_stream.store import size_on_disk
 
-    times, events = volume.times, volume.events
-    rows = int(volume.offsets("segments")[-1])
-    size = sum(file.stat().st_size for file in volume.path.rglob("*") if file.is_file())
+    first, last = volume.time_span or (None, None)
+    rows = volume.row_count("segments")
+    size = size_on_disk(volume.path)
     pixels = volume.frame_count * volume.width * volume.height
     defaults = Params().to_dict()
     changed = {
@@ -198,14 +181,10 @@ def gather(volume: Volume) -> dict[str, Any]:
         "complete": volume.complete,
         "ended": volume.ended,
         "source": volume.source,
-        "first_time": float(times[0]) if len(times) else None,
-        "last_time": float(times[-1]) if len(times) else None,
+        "first_time": first,
+        "last_time": last,
         "segments_per_frame": round(rows / max(volume.frame_count, 1), 1),
-        "events": {
-            kind.name.lower(): int(count)
-            for kind in EventKind
-            if (count := (events["kind"] == kind).sum())
-        },
+        "events": dict(volume.counts.events),
         "with_video": volume.video is not None,
         "bytes": size,
         "bytes_per_pixel": round(size / pixels, 4) if pixels else None,

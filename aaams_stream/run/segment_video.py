@@ -252,11 +252,7 @@ def _segment(
 def _summary(path: Path, tally: Tally, seconds: float, warnings: tuple[str, ...]) -> Summary:
     """Tell what the volume holds now."""
     volume = stores.open_volume(path)
-    events = volume.events
-    # ids grow from 1 and are never used again: the largest given out is their number
-    identities = int(events["id"].max(initial=0))
-    if volume.frame_count:
-        identities = max(identities, int(volume.segments(-1)["id"].max(initial=0)))
+    counts = volume.counts
     return Summary(
         store=path,
         frames=volume.frame_count,
@@ -268,8 +264,8 @@ def _summary(path: Path, tally: Tally, seconds: float, warnings: tuple[str, ...]
         seconds=seconds,
         fps=tally.fps,
         segments=tally.segments,
-        identities=identities,
-        events=len(events),
-        size=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        identities=counts.identities,
+        events=sum(counts.events.values()),
+        size=stores.size_on_disk(path),
         warnings=warnings,
     )

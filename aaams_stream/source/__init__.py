@@ -3,7 +3,7 @@
 What PyAV knows ends here: what leaves are `Frame`s, plain numbers and `SourceError`s.
 """
 
-from aaams_stream.source.open import local_file, open_source
+from aaams_stream.source.open import check_clip, fingerprint, local_file, open_source
 from aaams_stream.source.reader import DEFAULT_RATE, VideoReader
 from aaams_stream.source.source import COMPLETE, INTERRUPTED, FrameReader, Source
 
@@ -14,6 +14,8 @@ __all__ = [
     "FrameReader",
     "Source",
     "VideoReader",
+    "check_clip",
+    "fingerprint",
     "local_file",
     "open_source",
 ]

@@ -38,7 +38,7 @@ def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
     spec: a file, a folder or pattern of images, `camera:N`, an address (`scheme://…`), `-` for
         y4m or MPEG-TS on standard input, or `demo`.
     """
-    _check(clip)
+    check_clip(clip)
     name = str(spec)
     if not name:
         raise SourceError("no input is named; expected a file, a folder, camera:N, - or demo")
@@ -58,7 +58,7 @@ def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
         )
 
 
-def _check(clip: Clip) -> None:
+def check_clip(clip: Clip) -> None:
     """Raise a SourceError where a clip cannot be meant."""
     start, duration, every, size = clip.start, clip.duration, clip.every, clip.size
     if start is not None and not 0 <= start <= _LONGEST:
@@ -175,6 +175,13 @@ def _open_camera(spec: str) -> VideoReader:
             number, spec, container_format="avfoundation", options=options, from_zero=True
         )
     raise SourceError(f"{spec}: cameras are not supported on {sys.platform}; pipe video into -")
+
+
+def fingerprint(path: Path) -> str:
+    """Return what tells a file, or a folder of images, from others, without decoding any of it."""
+    if path.is_dir():
+        return _listing(images_among(path.iterdir(), str(path)))
+    return _sampled(path)
 
 
 def _sampled(path: Path) -> str:

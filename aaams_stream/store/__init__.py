@@ -2,8 +2,8 @@
 
 from aaams_stream.store.frames import Frames
 from aaams_stream.store.layout import CHUNK_FRAMES, Header
-from aaams_stream.store.open import create, resume
-from aaams_stream.store.volume import Volume, is_volume, open_volume
+from aaams_stream.store.open import create, require_same, resume
+from aaams_stream.store.volume import Volume, is_volume, open_volume, size_on_disk
 from aaams_stream.store.writer import VolumeWriter
 
 __all__ = [
@@ -15,5 +15,7 @@ __all__ = [
     "create",
     "is_volume",
     "open_volume",
+    "require_same",
     "resume",
+    "size_on_disk",
 ]

@@ -9,6 +9,8 @@
     tracks/…       one row per identity; filled in once the volume is complete
     resume/…       the segmenter's state at the last commit; gone once the volume is complete
 
+The group's attributes say what a volume is about, how many frames count, and how many identities
+and events those have, so that nobody reads a table for that.
 Zarr v3 throughout; `labels/ids`, and the group itself when it has frames, are OME-NGFF 0.5.
 """
 

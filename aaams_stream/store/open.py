@@ -90,7 +90,7 @@ def resume(
         )
     if header.fingerprint is None:
         raise SinkError(f"{path}: {header.spec} cannot be read a second time, so not resumed")
-    _require_same(path, Header.from_record(record), header)
+    require_same(path, Header.from_record(record), header)
     with sink_errors(path):
         lock = WriteLock(path, path)
         root = zarr.open_group(str(path), mode="r+")
@@ -141,7 +141,7 @@ class WriteLock:
             self._held()
 
 
-def _require_same(path: Path, begun: Header, now: Header) -> None:
+def require_same(path: Path, begun: Header, now: Header) -> None:
     """Raise a SinkError that names the first thing in which two runs differ."""
     if begun.fingerprint != now.fingerprint:
         raise SinkError(

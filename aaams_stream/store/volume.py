@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from aaams_stream.model import (
     Lineage,
 )
 from aaams_stream.params import Params
+from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.frames import Frames
 from aaams_stream.store.layout import KEY, SCHEMA, Header, array_in, read_rows, video_in
 from aaams_stream.store.lineage import lineage
@@ -50,6 +53,7 @@ class Volume:
         if self.header.with_video:
             self.video = Frames(video_in(root), self.frame_count)
         self._root = root
+        self._record = record
         self._block_rows: int = array_in(root, "segments/frame").chunks[0]  # as of every column
         self._blocks: dict[tuple[str, int], NDArray[Any]] = {}
         self._tracks: NDArray[Any] | None = None
@@ -72,6 +76,24 @@ class Volume:
         """Presentation time of every frame in seconds."""
         return np.asarray(array_in(self._root, "time")[: self.frame_count])
 
+    @property
+    def time_span(self) -> tuple[float, float] | None:
+        """Presentation time of the first and the last frame in seconds; None without frames."""
+        if not self.frame_count:
+            return None
+        times = array_in(self._root, "time")
+        first, last = (float(np.asarray(times[t])) for t in (0, self.frame_count - 1))
+        return first, last
+
+    @property
+    def counts(self) -> Counts:
+        """How many identities there are, and how many events of each kind.
+
+        Reads no table, unless the volume is older than its counts.
+        """
+        rows = (self.row_count(name) for name in ("segments", "events"))
+        return read_counts(self._root, self._record, *rows)
+
     def segments(self, t: int) -> NDArray[Any]:
         """Return the segments of frame `t`: SEGMENT_DTYPE, in order of id."""
         return self._rows("segments", t, SEGMENT_DTYPE)
@@ -87,8 +109,7 @@ class Volume:
     @property
     def events(self) -> NDArray[Any]:
         """All events: EVENT_DTYPE with the frame in front."""
-        count = int(self.offsets("events")[-1])
-        return read_rows(self._root, "events", 0, count, EVENT_ROW_DTYPE)
+        return read_rows(self._root, "events", 0, self.row_count("events"), EVENT_ROW_DTYPE)
 
     @property
     def tracks(self) -> NDArray[Any]:
@@ -98,7 +119,7 @@ class Volume:
                 count = array_in(self._root, "tracks/id").shape[0]
                 self._tracks = read_rows(self._root, "tracks", 0, count, TRACK_DTYPE)
             else:
-                segments, events = (int(self.offsets(name)[-1]) for name in ("segments", "events"))
+                segments, events = (self.row_count(name) for name in ("segments", "events"))
                 self._tracks = build_tracks(self._root, segments, events)
         return self._tracks.copy()
 
@@ -108,7 +129,7 @@ class Volume:
         if name not in dtypes:
             raise ValueError(f"a volume has the tables {', '.join(dtypes)}, not {name!r}")
         rows = np.dtype([("frame", np.uint32), *dtypes[name].descr])
-        return read_rows(self._root, name, 0, int(self.offsets(name)[-1]), rows)
+        return read_rows(self._root, name, 0, self.row_count(name), rows)
 
     def segment(self, track_id: int, t: int) -> np.void:
         """Return the row of segment `track_id` in frame `t`; a ValueError if it is not there."""
@@ -161,6 +182,12 @@ class Volume:
         Row i belongs to row i of `segments(t)`.
         """
         return pool(self.ids[t], features, self.segments(t)["id"])
+
+    def row_count(self, table: str) -> int:
+        """Return how many rows a table has; reads one chunk of its offsets."""
+        if not self.frame_count:
+            return 0
+        return int(np.asarray(array_in(self._root, f"{table}/offsets")[self.frame_count]))
 
     def offsets(self, table: str) -> NDArray[np.int64]:
         """Return where each frame's rows of a table begin, (t + 1)."""
@@ -226,6 +253,19 @@ def open_root(path: Path) -> zarr.Group:
             f"the version that wrote it ({record.get('version', 'unknown')})"
         )
     return root
+
+
+def size_on_disk(folder: str | Path) -> int:
+    """Return the bytes of all files below a folder, also while a process writes there."""
+    size = 0
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # a name under which a file was being written
+                if entry.is_dir(follow_symlinks=False):
+                    size += size_on_disk(entry.path)
+                else:
+                    size += entry.stat(follow_symlinks=False).st_size
+    return size
 
 
 def is_volume(path: Path) -> bool:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from aaams_stream.errors import SinkError
 from aaams_stream.model import FrameSegmentation
 from aaams_stream.store.arrays import ChunkedArray, Table, frame_array
+from aaams_stream.store.counts import COUNTS, read_counts
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
@@ -57,6 +58,8 @@ class VolumeWriter:
         self._video = frame_array(video_in(root), self.frames) if header.with_video else None
         self._time = ChunkedArray(array_in(root, "time"), self.frames)
         self._tables = {name: Table(root, name, self.frames) for name in TABLES}
+        rows = (self._tables[name].rows for name in ("segments", "events"))
+        self._counts = read_counts(root, self._record, *rows)
 
     def append(
         self,
@@ -73,6 +76,7 @@ class VolumeWriter:
             self._tables["segments"].append(self.frames, segmentation.segments)
             self._tables["adjacency"].append(self.frames, segmentation.adjacency)
             self._tables["events"].append(self.frames, segmentation.events)
+            self._counts = self._counts.with_rows(segmentation.segments, segmentation.events)
             self.frames += 1
 
     def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -120,6 +124,7 @@ class VolumeWriter:
 
     def _note(self, **changes: Any) -> None:
         self._record.update(changes)
+        self._record[COUNTS] = self._counts.to_record()
         self._root.attrs[KEY] = self._record
 
     def _forget_states(self, keep: str) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from support import standin
 from support.clips import moving_frames, write_clip
+from support.volumes import HEADER, VERSION, fill, spoil_early_rows
 
+from aaams_stream import store
 from aaams_stream.cli import main, video
 from aaams_stream.cli.meter import Meter
 from aaams_stream.store import open_volume
@@ -168,6 +170,23 @@ def test_info_describes_a_volume(run, clip, tmp_path):
     assert told["last_time"] == 1.9
     assert told["source"] == str(clip)
     assert told["events"]["birth"] > 0
+
+
+def test_info_reads_no_more_than_the_last_rows_of_a_table(run, tmp_path):
+    path = tmp_path / "a.zarr"
+    writer = store.create(path, HEADER, VERSION, chunk_rows=8)
+    fill(writer, 29)
+    writer.finish("complete")
+    before = json.loads(run("info", path, "--json")[1])
+    assert spoil_early_rows(path) > 100
+    with pytest.raises(RuntimeError):
+        len(open_volume(path).events)
+    code, out, err = run("info", path, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told.pop("bytes") != before.pop("bytes")
+    assert told.pop("bytes_per_pixel") != before.pop("bytes_per_pixel")
+    assert told == before
 
 
 def test_render_makes_a_film(run, clip, tmp_path):

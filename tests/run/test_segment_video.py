@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from support import ROOT, TESTS, standin
 from support.clips import film_times, moving_frames, write_clip
 from support.threads import PATIENCE, all_end
-from support.volumes import files
+from support.volumes import files, spoil_early_rows
 
+from aaams_stream import store
 from aaams_stream.errors import SinkError, SourceError
 from aaams_stream.run.render import render_volume
 from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_video
@@ -250,6 +252,18 @@ def test_resume_does_nothing_to_what_is_complete(clip, tmp_path):
     assert summary.resumed_from == summary.frames == 37
     assert told == []
     assert files(tmp_path / "a.zarr") == before
+
+
+def test_summary_reads_no_more_than_the_last_rows_of_a_table(clip, tmp_path, monkeypatch):
+    monkeypatch.setattr("aaams_stream.store.create", partial(store.create, chunk_rows=8))
+    before = segment_video(clip, tmp_path / "a.zarr")
+    assert before.events == len(open_volume(tmp_path / "a.zarr").events)
+    assert spoil_early_rows(tmp_path / "a.zarr") > 100
+    with pytest.raises(RuntimeError):
+        len(open_volume(tmp_path / "a.zarr").events)
+    again = segment_video(clip, tmp_path / "a.zarr", resume=True)
+    assert (again.frames, again.events) == (before.frames, before.events)
+    assert again.identities == before.identities > 100
 
 
 def test_resume_begins_where_nothing_is(clip, tmp_path):

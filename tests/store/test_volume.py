@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from support.clips import moving_frames
-from support.volumes import HEADER, VERSION, fill
+from support.volumes import HEADER, VERSION, files, fill
 
 from aaams_stream import store
 from aaams_stream.errors import SinkError
@@ -129,3 +129,20 @@ def test_volume_pools_the_mean_of_each_segment(volume):
     np.testing.assert_allclose(places, volume.segments(2)["centroid"], rtol=1e-5, atol=1e-4)
     with pytest.raises(ValueError, match=r"\(120, 160\)"):
         volume.pool(features[::2], 2)
+
+
+def test_row_count_is_the_last_offset(whole):
+    path, results = whole
+    volume = open_volume(path)
+    assert volume.row_count("segments") == sum(len(result.segments) for result in results)
+    assert volume.row_count("adjacency") == len(volume.table("adjacency"))
+
+
+def test_time_span_is_that_of_the_first_and_the_last_frame(whole, tmp_path):
+    assert open_volume(whole[0]).time_span == (0.0, 28 / 25)
+    store.create(tmp_path / "a.zarr", HEADER, VERSION)
+    assert open_volume(tmp_path / "a.zarr").time_span is None
+
+
+def test_size_on_disk_counts_every_file(whole):
+    assert store.size_on_disk(whole[0]) == sum(len(data) for data in files(whole[0]).values())
