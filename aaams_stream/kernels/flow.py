@@ -216,6 +216,9 @@ def search_patches(now, before, across, down, stride, steps, found, errors):
         inverse = np.float32(1.0) / (xx * yy - xy * xy)
         begun_u = u
         begun_v = v
+        found[j, i, 0] = u
+        found[j, i, 1] = v
+        errors[j, i] = best
         for _ in range(steps):
             slope_x -= total * sx * _SHARE
             slope_y -= total * sy * _SHARE

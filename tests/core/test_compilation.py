@@ -65,3 +65,23 @@ def test_without_compilation_a_stream_has_the_same_ids():
     expected = run_python(DIGEST)
     assert expected.split()[1::2] == ["2", "2", "2"]
     assert run_python(DIGEST, NUMBA_DISABLE_JIT="1") == expected
+
+
+@compiled
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc fills memory on demand")
+def test_results_do_not_depend_on_what_memory_held_before():
+    """glibc fills what is allocated with one byte or another: reading it would show."""
+    code = """
+import hashlib
+from aaams_stream.core.segmenter import Segmenter
+from aaams_stream.source.demo import demo_frame
+segmenter = Segmenter()
+for t in (0, 2, 4, 20, 21, 60):
+    result = segmenter.step(demo_frame(t).rgb)
+    for table in (result.ids, result.segments, result.adjacency):
+        print(hashlib.sha256(table.tobytes()).hexdigest())
+for name, array in segmenter.state.to_arrays().items():
+    print(name, hashlib.sha256(array.tobytes()).hexdigest())
+"""
+    plain, *filled = (run_python(code, MALLOC_PERTURB_=byte) for byte in ("0", "90", "165"))
+    assert filled == [plain, plain]
