@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core.pairs import Found, find_pairs
 from aaams_stream.core.propagate import Propagated
-from aaams_stream.core.region_graph import Regions
+from aaams_stream.core.region_graph import Partition, Regions
 from aaams_stream.core.reidentify import Candidates, find_candidates, match_disoccluded, reidentify
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.tuning import Tuning
@@ -32,7 +32,7 @@ class Association:
 
 
 def associate(
-    labels: NDArray[np.int32],
+    partition: Partition,
     regions: Regions,
     refined: NDArray[np.int32],
     seen: Propagated,
@@ -42,7 +42,7 @@ def associate(
 ) -> Association:
     """Give every region of the next frame an identity.
 
-    labels (h, w): rows of `regions`; refined (h, w): rows of the tracks that pixels kept, or
+    regions: of the parts of the partition; refined (h, w): rows of the tracks that pixels kept, or
     negative. A region with kept pixels is the track most of them bear. A track without any lives on
     in the region that covers most of where it should be, or merges into it if it did not shrink
     before: what hides a segment takes over its last pixels, too. Other regions are split off, come
@@ -52,7 +52,8 @@ def associate(
     tracks, index = state.tracks, state.index
     lost = state.lost.where((index - state.lost.last_seen) ** 2 <= params.time.epsilon2)
     expected = len(regions.area) + len(tracks.ids)
-    maps = labels, seen.pixels.warped, refined
+    graph = partition.graph
+    maps = graph.regions, partition.part_of_region, seen.pixels.warped, refined
     overlaps = _Overlaps.of(find_pairs(kernels.count_overlaps, *maps, expected=4 * expected))
     track_of = _tracks_by_kept_pixels(overlaps, len(regions.area))
     alive = _adopt_orphans(track_of, overlaps, regions, tracks, tuning)

@@ -61,8 +61,8 @@ class ClusterGrid:
         return np.asarray(which[self.clusters.parent[which] == which])
 
 
-def kernel_scales(params: Params, tuning: Tuning) -> Scales:
-    """Return the numbers of the settings as kernels want them."""
+def kernel_scales(params: Params, tuning: Tuning, thin: int = 1) -> Scales:
+    """Return the numbers of the settings as kernels want them; thin: every so many rows count."""
     colour, space = params.colour, params.space
     return Scales(
         np.float32(1 / colour.sigma2),
@@ -72,6 +72,7 @@ def kernel_scales(params: Params, tuning: Tuning) -> Scales:
         np.float32(tuning.variance_floor * colour.sigma2),
         np.float32(tuning.variance_floor * space.sigma2),
         tuning.adaptive_members,
+        thin,
     )
 
 

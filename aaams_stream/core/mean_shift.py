@@ -84,7 +84,7 @@ def cluster_pixels(
     clusters.precision[alive] = base_precision(params)
     first = iteration(n, merges, alive, alive, clusters.shift, (n, 0, 0))
     clock("merge")
-    alive, history = climb(grid, everyone, alive, alive, [first], params, tuning, clock)
+    alive, history = climb(grid, everyone, alive, alive, [first], params, scales, clock)
     return grid, alive, history
 
 
@@ -95,7 +95,7 @@ def climb(
     moving: NDArray[np.int32],
     rows: list[Iteration],
     params: Params,
-    tuning: Tuning,
+    scales: Scales,
     clock: Clock = no_clock,
 ) -> tuple[NDArray[np.int32], History]:
     """Iterate Alg. 1 until the clusters of `moving` have converged or merges have settled.
@@ -105,7 +105,6 @@ def climb(
     the clusters left and the history.
     """
     clusters = grid.clusters
-    scales = kernel_scales(params, tuning)
     while True:
         # Survivors of a merge refresh their bandwidth also when they had converged.
         kernels.refresh_bandwidths(alive[clusters.changed[alive]], clusters, scales)

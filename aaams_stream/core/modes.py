@@ -34,7 +34,7 @@ def densest_pixels(labels: NDArray[np.int32], density: NDArray[np.float32]) -> N
 
 
 def densest_of_all(
-    densest: NDArray[np.int64], density: NDArray[np.float32], segments: NDArray[np.intp]
+    densest: NDArray[np.int64], density: NDArray[np.float32], segments: NDArray[np.int32]
 ) -> NDArray[np.int64]:
     """Return what densest_pixels does for segments made of regions whose densest pixels are known.
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from aaams_stream.core.prepare import Prepared
 from aaams_stream.core.state import SegmenterState
-from aaams_stream.kernels import label_maps
 from aaams_stream.kernels import propagate as kernels
 from aaams_stream.kernels.records import Prediction
 
@@ -36,6 +35,7 @@ def propagate(prepared: Prepared, state: SegmenterState) -> Propagated:
         flow, np.empty_like(labels), np.empty_like(labels), np.empty_like(state.density)
     )
     squares = (params.stream.tolerance2, tuning.strange**2, tuning.outlier**2, tuning.inlier**2)
+    area = np.empty(len(tracks.ids), np.int64)
     inside, strange = np.empty((2, len(labels)), np.int64)
     kernels.warp_labels(
         state.pixels,
@@ -44,11 +44,10 @@ def propagate(prepared: Prepared, state: SegmenterState) -> Propagated:
         tracks.ids % tuning.watch == state.index % tuning.watch,
         kernels.Limits(*map(np.float32, squares)),
         pixels,
+        area,
         inside,
         strange,
     )
-    area = np.empty(len(tracks.ids), np.int64)
-    label_maps.count_labels(pixels.kept, area)
     explained = int(area.sum())
     few = explained < tuning.scene_change_share * labels.size
     scene_change = few and bool(2 * strange.sum() >= inside.sum())

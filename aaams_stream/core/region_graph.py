@@ -55,6 +55,14 @@ class RegionGraph:
         return pooled
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The regions of a frame and the parts they were merged to."""
+
+    graph: RegionGraph
+    part_of_region: NDArray[np.int32]  # (k,) dense from 0
+
+
 def build_rag(
     owner: NDArray[np.int32],
     picture: Picture,
@@ -64,19 +72,18 @@ def build_rag(
 ) -> RegionGraph:
     """Split clusters into connected regions and find which of them touch.
 
-    owner (h, w): the cluster of each pixel; density (h, w): how much each weighs; flow (h, w, 2):
-    to where each pixel was in the frame before, None where nothing moves.
+    owner (h, w): the cluster of each pixel; density (h, w), or (1, w) if all rows are alike: how
+    much each weighs; flow (h, w, 2): to where each pixel was in the frame before, None where
+    nothing moves.
     """
     regions = np.empty(owner.shape, np.int32)
     count = kernels.label_components(owner, regions)
-    moments = np.zeros((count, 13))
-    kernels.measure_regions(picture.planes, density, regions, moments)
+    moments, sums = np.zeros((count, 13)), np.zeros((count, 2))
+    kernels.measure_regions(picture.planes, density, regions, moments, sums)
     if flow is not None:
         sparse = flow[:: tuning.scene_stride, :: tuning.scene_stride].reshape(-1, 2)
         scene = np.median(sparse, axis=0).astype(np.float64)
         kernels.measure_motion(flow, scene, regions, moments)
-    sums = np.zeros((count, 2))
-    kernels.coordinate_sums(regions, sums)
     expected = 4 * count  # a plane map has less than three pairs a region
     found = find_pairs(kernels.find_edges, picture.gradient, regions, expected=expected)
     length, contrast = np.ascontiguousarray(found.sums.T)

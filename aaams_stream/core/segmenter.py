@@ -11,7 +11,6 @@ the tests of Alg. 2; old clusters move on, and their trajectories fade.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from aaams_stream.core.propagate import Propagated, propagate
 from aaams_stream.core.recover import recover_lost_segments
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.refresh import schedule_refresh
-from aaams_stream.core.region_graph import RegionGraph, Regions, build_rag, find_origins
+from aaams_stream.core.region_graph import Partition, Regions, build_rag, find_origins
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.transport import Advanced, advance
@@ -166,15 +165,6 @@ def _cold_start(
     return new, np.array(events, EVENT_DTYPE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Partition:
-    """The regions of a frame and the parts they were merged to."""
-
-    graph: RegionGraph
-    part_of_region: NDArray[np.int32]  # (k,)
-    labels: NDArray[np.int32]  # (h, w) parts, dense from 0
-
-
 def _warm_start(
     picture: Picture,
     seen: Propagated,
@@ -193,7 +183,7 @@ def _warm_start(
     partition = _merge(advanced, refined, seen, picture, state, params, tuning)
     clock("regions")
     parts = partition.graph.pooled(partition.part_of_region, _colour_floor(params, tuning))
-    found = associate(partition.labels, parts, refined, seen, state, params, tuning)
+    found = associate(partition, parts, refined, seen, state, params, tuning)
     new = _next_state(found, partition, advanced, refreshed, picture, state, params, tuning)
     clock("identity")
     return new, found.events
@@ -207,9 +197,9 @@ def _merge(
     state: SegmenterState,
     params: Params,
     tuning: Tuning,
-) -> _Partition:
+) -> Partition:
     """Merge the connected regions of a warm frame as far as the level of the stream allows."""
-    ones = np.ones(refined.shape, np.float32)
+    ones = np.ones((1, refined.shape[1]), np.float32)
     flow = seen.pixels.flow if tuning.motion_in_merging else None
     graph = build_rag(advanced.grid.pixels.owner, picture, ones, tuning, flow)
     origins = find_origins(graph, refined, seen.pixels.warped)
@@ -223,14 +213,12 @@ def _merge(
     criterion = merge_criterion(params, tuning, bulk=True)
     tree = merge_regions(graph, origins, min_areas, criterion, limits)
     part_of_region = tree.segment_of_region(level=np.inf)
-    labels = np.empty_like(refined)
-    label_maps.apply_lut(graph.regions, part_of_region, labels)
-    return _Partition(graph, part_of_region, labels)
+    return Partition(graph, part_of_region)
 
 
 def _next_state(
     found: Association,
-    partition: _Partition,
+    partition: Partition,
     advanced: Advanced,
     refreshed: NDArray[np.bool_],
     picture: Picture,
@@ -241,12 +229,13 @@ def _next_state(
     """Return the state after a warm frame: parts of one identity become one segment."""
     tracks, density = state.tracks, advanced.grid.pixels.density
     ids, first, row = np.unique(found.ids, return_index=True, return_inverse=True)
-    lut = row.astype(np.int32)
-    labels = np.empty_like(partition.labels)
-    label_maps.apply_lut(partition.labels, lut, labels)
-    densest = densest_of_all(densest_pixels(partition.labels, density), density, row)
+    regions = partition.graph.regions
+    segment_of_region = row.astype(np.int32)[partition.part_of_region]
+    labels = np.empty_like(regions)
+    label_maps.apply_lut(regions, segment_of_region, labels)
+    densest = densest_of_all(densest_pixels(regions, density), density, segment_of_region)
     modes = transported_modes(labels, densest, ids, advanced, tracks, params)
-    segments = partition.graph.pooled(lut[partition.part_of_region], _colour_floor(params, tuning))
+    segments = partition.graph.pooled(segment_of_region, _colour_floor(params, tuning))
     row_before = found.track_of[first]
     rested = (row_before >= 0) & ~refreshed[row_before]
     last_refresh = np.where(rested, tracks.refreshed[row_before], state.index)

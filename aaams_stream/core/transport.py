@@ -81,7 +81,7 @@ def _transport(
     describes the segment and not its path.
     """
     tracks, clusters = state.tracks, grid.clusters
-    scales = kernel_scales(params, tuning)
+    scales = kernel_scales(params, tuning, tuning.warm_thin)
     clusters.bearing[: len(tracks.ids)] = 0.0  # a labelled pixel stands still: it has arrived
     position = tracks.mode[here].copy()
     position[:, packed.PLACE] += motion[here]
@@ -108,14 +108,16 @@ def _join_newcomers(
     pixels, clusters = grid.pixels, grid.clusters
     known = clusters.rho.size - unlabelled.size
     new = np.arange(known, clusters.rho.size, dtype=np.int32)
-    base = base_precision(params)
-    density_scale = np.float32(grid.density_scale)
-    mean_shift.first_step(unlabelled, new, pixels, clusters, base, density_scale)
-    merges = merge_moved(grid, new, kernel_scales(params, tuning))
+    scales = kernel_scales(params, tuning, tuning.warm_thin)
+    density_scale = np.float32(grid.density_scale * scales.thin)
+    mean_shift.first_step(
+        unlabelled, new, pixels, clusters, base_precision(params), density_scale, scales.thin
+    )
+    merges = merge_moved(grid, new, scales)
     alive, moving = grid.alive(np.concatenate([here, new])), grid.alive(new)
     first = iteration(new.size, merges, alive, moving, clusters.shift, (new.size, 0, 0))
     few = _limited(params, tuning.warm_iterations)
-    alive, _ = climb(grid, unlabelled, alive, moving, [first], few, tuning)
+    alive, _ = climb(grid, unlabelled, alive, moving, [first], few, scales)
     return alive
 
 

@@ -47,6 +47,9 @@ class Tuning:
     # Iterations for pixels without a label in a warm frame. More cost time and change little: what
     # has not joined by then is sorted out as regions.
     warm_iterations: int = 2
+    # Windows of warm frames are read every so many rows: the mean of half the pixels of a window is
+    # as good. 1: all rows, in twice the time; 3: noisy bearings.
+    warm_thin: int = 2
 
     # Propagation: which pixels are what they were -------------------------------------------------
     # σ of its segment's colours beyond which a warped pixel is re-estimated. Larger: segments

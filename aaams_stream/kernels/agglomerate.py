@@ -198,7 +198,7 @@ def merge_first(band, planes, clusters, scales):
     h = planes.shape[1]
     # a record that goes into a prange is put together inside
     position, rho, shift, bearing, trajectory, precision, parent, members, changed = clusters
-    colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive = scales
+    colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive, thin = scales
     w = rho.size // h
     bands = 2 * ((h + 2 * band - 1) // (2 * band))  # even, so that two threads share alike
     band = (h + bands - 1) // bands
@@ -216,7 +216,7 @@ def merge_first(band, planes, clusters, scales):
             position, rho, shift, bearing, trajectory, precision, parent, members, changed
         )
         sizes = Scales(
-            colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive
+            colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive, thin
         )
         merged[b] = merge_pixels(order, y0, y1, planes, mine, sizes, w)
     reach = np.sqrt(epsilon_space)

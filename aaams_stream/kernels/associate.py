@@ -38,12 +38,12 @@ def find_near(places, frames, expected, units, first_frames, most, mine, theirs,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_overlaps(regions, warped, labels, pairs):
-    """Count pixels that regions of this frame share with tracks of the frame before.
+def count_overlaps(regions, part_of_region, warped, labels, pairs):
+    """Count pixels that parts of this frame share with tracks of the frame before.
 
-    regions, warped, labels (h, w); warped and labels are rows of the track table, or negative.
-    Fills pairs of region and track: sums are the pixels for which the track was predicted, and
-    those that also bear it.
+    regions (h, w), each of a part, part_of_region (k,) int32; warped, labels (h, w): rows of the
+    track table, or negative. Fills pairs of part and track: sums are the pixels for which the
+    track was predicted, and those that also bear it.
     """
     h, w = regions.shape
     slots = pairs.slots
@@ -61,7 +61,7 @@ def count_overlaps(regions, warped, labels, pairs):
         for i in range(list_ends(labels[y], marks, ends)):
             start = stop
             stop = ends[i] + 1
-            a = regions[y, start]
+            a = part_of_region[regions[y, start]]
             own = labels[y, start]
             # a vote may have moved a boundary pixel to a segment other than the predicted one
             b = own if own >= 0 else warped[y, start]

@@ -13,7 +13,6 @@ from numba import njit, prange
 
 from aaams_stream.kernels.common import LANES
 
-_STEP = LANES // 2  # pixels of a window row that are read at a time
 _BLOCK = 512  # pixels per accumulator block: a constant, so that the compiler sees no aliasing
 _CUTOFF_SQ = np.float32(4.0)  # windows end at 2σ in space
 _BEYOND = np.float32(1e9)  # a squared distance outside of any window
@@ -196,11 +195,11 @@ def row_span(px, pxy, py, dy, ux, w):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def lane_span(x, half, pitch):
-    """First column, and number of chunks of _STEP pixels, that cover x ± half of a padded row."""
+    """First column, and number of chunks of 16 pixels, that cover x ± half of a padded row."""
     x0 = max(int(np.ceil(x - half)), 0)
     wanted = min(int(x + half) + 1, pitch) - x0
-    chunks = max((wanted + _STEP - 1) // _STEP, 1)
-    x0 = max(0, min(x0, pitch - chunks * _STEP))
+    chunks = max((wanted + LANES - 1) // LANES, 1)
+    x0 = max(0, min(x0, pitch - chunks * LANES))
     return x0, chunks
 
 
@@ -212,14 +211,13 @@ def own_weight(dl, da, db, far, p0, p1, p2, p3, p4, p5):
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def own_step(planes, u, p, out):
+def own_step(planes, u, p, thin, out):
     """Mean shift under one bandwidth: Eq. 3 with the cluster's own, Eq. 4 with the base one.
 
-    u (5,), p (10,). Writes the shift to out (5,), 0 where nothing carries weight; returns
-    the sum of weights. The window is the 2σ ellipse; rows are
-    read in whole lanes, of which pixels beyond it weigh nothing. Three rows at a time: the lanes
-    are summed up at the end of each chunk, which would take half the time if it were done for
-    each row.
+    u (5,), p (10,). Writes the shift to out (5,), 0 where nothing carries weight; returns the sum
+    of weights. The window is the 2σ ellipse; every thin-th row is read, its own among them, in
+    whole lanes, of which pixels beyond it weigh nothing. Three rows at a time: the lanes are summed
+    up at the end of each chunk, which would take half the time if it were done for each row.
     """
     _, h, pitch = planes.shape
     flat = planes.reshape(planes.size)
@@ -254,23 +252,25 @@ def own_step(planes, u, p, out):
     px *= scale
     pxy *= scale * np.float32(2.0)
     py *= scale
+    top = max(int(np.ceil(uy - reach)), 0)
     end = min(int(uy + reach) + 1, h)
-    for y in range(max(int(np.ceil(uy - reach)), 0), end, 3):
-        y1 = min(y + 1, end - 1)
-        y2 = min(y + 2, end - 1)
+    top += (int(uy + np.float32(0.5)) - top) % thin
+    for y in range(top, end, 3 * thin):
+        # a row beyond the window is the first of the three again, too far to weigh
+        y1 = y + thin if y + thin < end else y
+        y2 = y + 2 * thin if y + 2 * thin < end else y
         c = np.float32(y) - uy
         d = np.float32(y1) - uy
         e = np.float32(y2) - uy
-        # a row beyond the window is the last one again, too far to weigh
         far_c = py * c * c
-        far_d = py * d * d if y + 1 < end else _BEYOND
-        far_e = py * e * e if y + 2 < end else _BEYOND
+        far_d = py * d * d if y1 > y else _BEYOND
+        far_e = py * e * e if y2 > y else _BEYOND
         if upright:  # the widest of the three rows is the one nearest to the middle
-            near = max(max(c, -e), np.float32(0.0))
+            near = max(max(c, -max(d, e)), np.float32(0.0))
             half = np.sqrt(max(round_sq - flat_sq * near * near, np.float32(0.0)))
         x0, chunks = lane_span(ux, half, pitch)
         for k in range(chunks):
-            start = x0 + k * _STEP
+            start = x0 + k * LANES
             first = np.float32(start) - ux
             c_l = np.uintp(y * pitch + start)
             d_l = np.uintp(y1 * pitch + start)
@@ -281,7 +281,7 @@ def own_step(planes, u, p, out):
             c_b = c_a + plane
             d_b = d_a + plane
             e_b = e_a + plane
-            for j in range(np.uintp(_STEP)):
+            for j in range(np.uintp(LANES)):
                 x = first + np.float32(np.int32(j))
                 cl = flat[c_l + j] - ul
                 ca = flat[c_a + j] - ua
@@ -312,11 +312,12 @@ def own_step(planes, u, p, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def first_step(where, which, pixels, clusters, base, density_scale):
+def first_step(where, which, pixels, clusters, base, density_scale, thin):
     """Found clusters on single pixels, and shift them once with the base bandwidth `base` (10,).
 
-    where, which (m,): flat indices of the pixels, and the clusters they found. Writes their rows,
-    and the density at these pixels: the sum of weights times `density_scale`, at most 1.
+    where, which (m,): flat indices of the pixels, and the clusters they found; thin as in
+    `own_step`. Writes their rows, and the density at these pixels: the sum of weights times
+    `density_scale`, at most 1.
     """
     planes = pixels.planes
     density = pixels.density
@@ -332,7 +333,7 @@ def first_step(where, which, pixels, clusters, base, density_scale):
             place[k] = planes[k, y, x]
         place[3] = np.float32(x)
         place[4] = np.float32(y)
-        total = own_step(planes, place, base, bearing[c])
+        total = own_step(planes, place, base, thin, bearing[c])
         rho = min(total * density_scale, np.float32(1.0))
         density[y, x] = rho
         clusters.rho[c] = rho
@@ -520,6 +521,7 @@ def shift_clusters(which, pixels, clusters, scales, kind):
     colour = scales.colour
     space = scales.space
     least = scales.adaptive
+    thin = scales.thin
     for i in prange(which.size):
         u = which[i]
         place = position[u]
@@ -531,7 +533,7 @@ def shift_clusters(which, pixels, clusters, scales, kind):
         if kind[i] == 2:
             full_step(planes, owner, precision, place, own, step)
         else:
-            own_step(planes, place, own, step)
+            own_step(planes, place, own, thin, step)
         for k in range(5):
             place[k] += step[k]
         rho[u] = density_at(planes, density, place, colour, space)

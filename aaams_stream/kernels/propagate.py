@@ -93,6 +93,7 @@ def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
 def keep_run(label, model, row_l, row_a, row_b, gap, limits, limit, start, stop, kept):
     """Write the label to kept (w,) for a run of pixels of one segment, -1 where it does not stay.
 
+    Returns how many stay.
     model (9,): mean and inverse variance of the segment's colours; gap as from `compare_row`;
     limit: squared σ within which a pixel that did not change stays.
     """
@@ -108,17 +109,20 @@ def keep_run(label, model, row_l, row_a, row_b, gap, limits, limit, start, stop,
     bb = model[8]
     tolerance = limits.tolerance
     inlier = limits.inlier
+    count = np.int32(0)
     for x in range(np.uintp(start), np.uintp(stop)):
         dl = row_l[x] - l0
         da = row_a[x] - a0
         db = row_b[x] - b0
         off = (ll * dl + (la * da + lb * db)) * dl + (aa * da + ab * db) * da + bb * db * db
-        most = inlier if gap[x] > tolerance else limit
-        kept[x] = label if off <= most else np.int32(-1)
+        stays = off <= (inlier if gap[x] > tolerance else limit)
+        kept[x] = label if stays else np.int32(-1)
+        count += np.int32(stays)
+    return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
+def warp_labels(before, smooth, colours, watched, limits, out, area, inside, strange):
     """Warp labels along the motion; keep those whose pixel still has its earlier colour.
 
     before: `Before`; smooth (3, h, w): the colours now; colours (k, 9): mean and inverse variance
@@ -126,9 +130,10 @@ def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
     `Prediction` whose flow is known. Writes its warped, kept and density: kept is the label where
     the colour at the source (bilinear) lies within the tolerance and, in watched segments, is no
     outlier among the colours of its segment; also where it has changed, as in blur or new light,
-    but lies well inside them; else -1. inside (h,) counts in each row the pixels that came from
-    inside the picture, strange (h,) those of them that changed by more than a limit. Each loop over
-    a row does one thing, without a branch; the last goes run by run, so that it vectorises.
+    but lies well inside them; else -1. area (k,) int64 counts the pixels that each segment keeps,
+    inside (h,) in each row those that came from inside the picture, strange (h,) those of them that
+    changed by more than a limit. Each loop over a row does one thing, without a branch; the last
+    goes run by run, so that it vectorises.
     """
     h, w = before.labels.shape
     flat_labels = before.labels.reshape(h * w)
@@ -139,6 +144,7 @@ def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
     strange_sq = limits.strange
     marks = empty_marks(w)
     ends = np.empty(w + 1, np.int32)
+    area[:] = 0
     columns = np.arange(w).astype(np.float32)
     nearest = np.empty(w, np.int32)
     corner = np.empty(w, np.int32)
@@ -173,7 +179,7 @@ def warp_labels(before, smooth, colours, watched, limits, out, inside, strange):
                 kept[start:stop] = -1
             else:
                 limit = limits.outlier if watched[label] else np.float32(np.inf)
-                keep_run(
+                area[label] += keep_run(
                     label,
                     colours[label],
                     row_l,

@@ -25,6 +25,7 @@ class Scales(NamedTuple):
     floor_colour: np.float32  # ξ
     floor_space: np.float32
     adaptive: int  # members from which a cluster has a bandwidth of its own
+    thin: int  # windows are read every so many rows
 
 
 class Pixels(NamedTuple):

@@ -290,7 +290,25 @@ def grow_labels(pixels, labels, poll, enough, rounds):
             if flat_labels[pixels[i]] >= 0 or not flat_ask[pixels[i]]:
                 continue
             y = np.int64(np.uint32(pixels[i]) // np.uint32(w))  # in half the time of int64
-            x = pixels[i] - y * w
+            x = np.int64(pixels[i]) - y * w
+            own = np.int32(_NONE)
+            other = one_other(
+                own,
+                labels[min(y + 1, h - 1), x],
+                labels[max(y - 1, 0), x],
+                labels[y, min(x + 1, w - 1)],
+                labels[y, max(x - 1, 0)],
+            )
+            if other == _NONE:
+                continue
+            if other >= 0 and is_inside(y, x, h, w):
+                theirs, _ = weigh_square(
+                    colours, planes.shape[2], flat_labels, h, w, y, x, colour_scale, other, own
+                )
+                theirs += stay if warped[y, x] == other else np.float32(0.0)
+                if theirs >= enough:
+                    joined[i] = other
+                continue
             n = poll_neighbours(
                 y,
                 x,

@@ -123,11 +123,12 @@ def add_run(m, row_l, row_a, row_b, weights, l0, a0, b0, begin, end):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def measure_regions(planes, density, labels, moments):
+def measure_regions(planes, density, labels, moments, sums):
     """Sum density-weighted colour moments of each region into moments (k, 13) float64, zeroed.
 
-    One pass, run by run: deviations are taken from a region's first pixel, close enough to its
-    mean for float64, and moved to the mean at the end.
+    density (h, w), or (1, w) where all rows are alike. Also sums x and y over the pixels into sums
+    (k, 2) float64, zeroed. One pass, run by run: deviations are taken from a region's first pixel,
+    close enough to its mean for float64, and moved to the mean at the end.
     """
     h, w = labels.shape
     start = np.empty((moments.shape[0], 3), np.float32)
@@ -148,13 +149,15 @@ def measure_regions(planes, density, labels, moments):
                 planes[0, y],
                 planes[1, y],
                 planes[2, y],
-                density[y],
+                density[min(y, density.shape[0] - 1)],
                 start[r, 0],
                 start[r, 1],
                 start[r, 2],
                 begin,
                 stop,
             )
+            sums[r, 0] += np.float64((stop - begin) * (begin + stop - 1)) * 0.5
+            sums[r, 1] += np.float64((stop - begin) * y)
             begin = stop
     for r in range(moments.shape[0]):
         m = moments[r]
@@ -170,23 +173,6 @@ def measure_regions(planes, density, labels, moments):
         m[2] = start[r, 0] + dl
         m[3] = start[r, 1] + da
         m[4] = start[r, 2] + db
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def coordinate_sums(labels, sums):
-    """Sum x and y over the pixels of each region into sums (k, 2) float64, zeroed."""
-    h, w = labels.shape
-    marks = empty_marks(w)
-    ends = np.empty(w + 1, np.int32)
-    for y in range(h):
-        row = labels[y]
-        begin = 0
-        for k in range(list_ends(row, marks, ends)):
-            stop = ends[k] + 1
-            r = row[begin]
-            sums[r, 0] += np.float64((stop - begin) * (begin + stop - 1)) * 0.5
-            sums[r, 1] += np.float64((stop - begin) * y)
-            begin = stop
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
