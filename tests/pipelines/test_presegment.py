@@ -55,18 +55,18 @@ def test_complete_volumes_are_skipped_and_others_resumed(
     presegment, videos, tmp_path, capsys, monkeypatch
 ):
     (videos / "broken.mp4").unlink()
-    step = standin.Segmenter.step
+    label = standin.Segmenter.label
 
-    def press(self, *args):
+    def press(self, prepared):
         if self.state is not None and self.state.index == 12:
             signal.raise_signal(signal.SIGINT)
-        return step(self, *args)
+        return label(self, prepared)
 
-    monkeypatch.setattr(standin.Segmenter, "step", press)
+    monkeypatch.setattr(standin.Segmenter, "label", press)
     assert presegment.main([str(videos), str(tmp_path / "out")]) == 130
     assert statuses(capsys.readouterr().out) == {"a.mkv": "done"}
     assert not open_volume(tmp_path / "out" / "deep" / "b.mkv.zarr").complete
-    monkeypatch.setattr(standin.Segmenter, "step", step)
+    monkeypatch.setattr(standin.Segmenter, "label", label)
     assert presegment.main([str(videos), str(tmp_path / "out")]) == 0
     assert statuses(capsys.readouterr().out) == {"a.mkv": "skipped", "deep/b.mkv": "resumed"}
     assert presegment.main([str(videos), str(tmp_path / "out")]) == 0
