@@ -245,12 +245,12 @@ class LiveLoop:
         result = describe(frame.made)
         self.history.add(result)
         self._recordings.put(frame.taken.frame, result)
-        self._board.publish(frame.taken, result)
         if self._governor is not None and result.stats["warm"]:  # a cut is no trend
             now = self.clock.now()
             busy = (*frame.busy, now - begun)
             # side by side, the stage that takes longest sets the pace
             self._quality = self._governor.note(max(busy) if self._depth else sum(busy), now)
+        self._board.publish(frame.taken, result)
 
 
 class _InWork(NamedTuple, Generic[Made]):
