@@ -170,9 +170,8 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
     import cv2
 
     from aaams_stream import segment_image
-    from aaams_stream.core.segmenter import step
+    from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.stopwatch import stopwatch as on_the_wall
-    from aaams_stream.core.tuning import Tuning
     from aaams_stream.jit import compile_ahead
     from aaams_stream.model import Clip
     from aaams_stream.source import open_source
@@ -192,7 +191,7 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
         return clock
 
     run = Run(clip.stem, size)
-    state = None
+    segmenter = Segmenter(params, watch=stopwatch)
     with open_source(clip, Clip(size=_wanted(size))) as source:
         run.pixels = source.width * source.height
         calls = peers(source.width, source.height)
@@ -206,7 +205,7 @@ def _steady(clip: Path, size: str, frames: int, params: Params) -> Run:
                 run.image = report.timed(segment, 2).best_cpu
             cpu.clear()
             cpu_start, wall_start = time.process_time(), time.perf_counter()
-            result, state = step(frame.rgb, None, state, params, Tuning(), watch=stopwatch)
+            result = segmenter.step(frame.rgb)
             spent, took = time.process_time() - cpu_start, time.perf_counter() - wall_start
             if frame.index == 0:
                 run.cold = spent
