@@ -37,7 +37,7 @@ HEIGHTS = {room: height for height, rooms in enumerate(STOREYS) for room in room
 # Third-party libraries and the places that know them. The standard library and numpy are open to
 # all; a library that is not listed belongs nowhere.
 OWNERS = {
-    "numba": {"kernels", "jit"},
+    "numba": {"kernels", "jit", "core/threads"},
     "cv2": {"core/features", "core/flow", "files", "source/images", "draw", "live"},
     "av": {"source", "draw"},
     "zarr": {"store"},
@@ -63,11 +63,12 @@ WORLD = {
     "tempfile",
     "threading",
 }
-# Where compiled code is kept is settled before the first kernel is defined. OpenCV's number of
-# threads belongs to the whole process, and whoever changes it for a while must hold a lock.
+# Where compiled code is kept is settled before the first kernel is defined. The numbers of threads
+# belong to the whole process, and whoever changes one for a while must hold a lock.
 EXCEPTIONS = {
     Path("kernels", "__init__.py"): {"os", "tempfile"},
     Path("core", "flow.py"): {"threading"},
+    Path("core", "threads.py"): {"os", "threading"},
 }
 
 HEAVY = {"numba", "cv2", "av", "zarr", "matplotlib", "sklearn", "skimage"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from aaams_stream.params import Params, shipped
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Add --config and --set."""
+    """Add --config, --set and --threads."""
     group = parser.add_argument_group("settings")
     group.add_argument(
         "--config",
@@ -26,10 +27,20 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         dest="assignments",
         help="override one setting, for example post.level=0.5; may be repeated",
     )
+    group.add_argument(
+        "--threads",
+        metavar="N",
+        help="how many threads compute; 1: everything in turn; the result is the same for any "
+        "number (default: AAAMS_THREADS, or as many as there are cores)",
+    )
 
 
 def read_settings(args: argparse.Namespace, default: str | None = None) -> Params:
-    """Return the defaults, overridden by --config, or the set `default`, and by each --set."""
+    """Return the defaults, overridden by --config, or the set `default`, and by each --set.
+
+    From here on as many threads compute as --threads says.
+    """
+    use_threads(args.threads)
     config = args.config or default
     params = Params.load(config) if config else Params()
     return params.overridden(args.assignments)
@@ -67,6 +78,19 @@ def read_stream_settings(args: argparse.Namespace) -> Params:
     if args.segments < 1:
         raise ConfigError(f"--segments must be >= 1, got {args.segments}")
     return params.updated({"stream": {"segments": args.segments}})
+
+
+def use_threads(count: str | None = None) -> None:
+    """Let so many threads compute, here and in processes started from here.
+
+    None: as many as AAAMS_THREADS says, which is checked before anything is begun.
+    """
+    from aaams_stream.core import threads
+
+    if count is not None:
+        threads.read_count(count, "--threads")
+        os.environ[threads.VARIABLE] = count
+    threads.thread_count()
 
 
 def add_reporting(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import argparse
 import time
 from typing import Any
 
+from aaams_stream.cli import options
 from aaams_stream.run.warmup import RECIPES
 
 
@@ -30,6 +31,7 @@ def add_commands(commands: Any) -> None:
 
 def run_warmup(args: argparse.Namespace) -> int:
     """Compile the kernels of every subject, or of one, and say how long it took."""
+    options.use_threads()
     start = time.perf_counter()
     if args.share:
         from aaams_stream.jit import compile_share

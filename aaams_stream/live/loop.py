@@ -2,7 +2,8 @@
 
 The reader takes frames as a camera sends them, or from a file at their presentation times. The
 newest goes through the stages of `run/stages.py` with the quality the governor allows, a thread
-each, and is published. None of them waits for those who look on.
+each, and is published; no stage holds more than one frame. None of them waits for those who look
+on.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 from aaams_stream.core.describe import Labelled, describe
 from aaams_stream.core.prepare import Prepared, Preparer
 from aaams_stream.core.segmenter import Segmenter
+from aaams_stream.core.threads import thread_count
 from aaams_stream.live.board import Board, LiveFrame, Status
 from aaams_stream.live.clock import SYSTEM_CLOCK, Clock
 from aaams_stream.live.history import History
@@ -26,7 +28,7 @@ from aaams_stream.run.threads import prefetch
 from aaams_stream.run.warmup import warm_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from aaams_stream.live.reader import FrameSource
@@ -47,8 +49,8 @@ class LiveLoop:
     many are segmented (None: the source's rate; 0: take all, never give way). clock: what every
     time here is told by.
 
-    The compute thread calls compiled, parallel loops, which must not run twice at a time: while
-    the loop runs, do not segment anything on another thread.
+    Its threads call compiled, parallel loops. So does `AAAMS`, which must not run at the same time:
+    while the loop runs, fit no points on another thread.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class LiveLoop:
         self.width, self.height = source.width, source.height
         self.clock = clock
         self.history = History()
+        self._depth = 1 if thread_count() > 1 else 0  # frames a stage may be ahead of the next
         self._source = source
         self._params = params
         self._quality = LADDER[0]
@@ -209,8 +212,10 @@ class LiveLoop:
         segmenter = Segmenter(self._params)
         self._slot.open()
         self._board.enter("running")
-        prepared = prefetch(self._prepare(), 1)
-        with closing(prefetch(self._label(prepared, segmenter), 1)) as frames:
+        over = threading.Event()
+        prepared = prefetch(self._prepare(), self._depth, should_stop=over.is_set)
+        labelled = prefetch(self._label(prepared, segmenter), self._depth, stop=over.set)
+        with closing(labelled) as frames:
             for frame in frames:
                 self._show(frame)
         if not self._slot.closed:
@@ -223,15 +228,16 @@ class LiveLoop:
             begun = self.clock.now()
             preparer.params = self._quality.applied(self._params)
             prepared = preparer.prepare(taken.frame.rgb, float(taken.frame.time))
-            yield _InWork(taken, prepared, self.clock.now() - begun)
+            yield _InWork(taken, prepared, (self.clock.now() - begun,))
 
     def _label(
-        self, frames: Iterable[_InWork[Prepared]], segmenter: Segmenter
+        self, frames: Generator[_InWork[Prepared]], segmenter: Segmenter
     ) -> Generator[_InWork[Labelled]]:
-        for taken, prepared, busy in frames:
-            begun = self.clock.now()
-            labelled = segmenter.label(prepared)
-            yield _InWork(taken, labelled, max(busy, self.clock.now() - begun))
+        with closing(frames):
+            for taken, prepared, busy in frames:
+                begun = self.clock.now()
+                labelled = segmenter.label(prepared)
+                yield _InWork(taken, labelled, (*busy, self.clock.now() - begun))
 
     def _show(self, frame: _InWork[Labelled]) -> None:
         """Publish a frame, and let the governor choose the quality of those to come."""
@@ -239,10 +245,12 @@ class LiveLoop:
         result = describe(frame.made)
         self.history.add(result)
         self._recordings.put(frame.taken.frame, result)
-        self._board.publish(frame.taken, result)
         if self._governor is not None and result.stats["warm"]:  # a cut is no trend
             now = self.clock.now()
-            self._quality = self._governor.note(max(frame.busy, now - begun), now)
+            busy = (*frame.busy, now - begun)
+            # side by side, the stage that takes longest sets the pace
+            self._quality = self._governor.note(max(busy) if self._depth else sum(busy), now)
+        self._board.publish(frame.taken, result)
 
 
 class _InWork(NamedTuple, Generic[Made]):
@@ -250,4 +258,4 @@ class _InWork(NamedTuple, Generic[Made]):
 
     taken: Captured
     made: Made
-    busy: float  # seconds in the stage that took longest: that is what sets the pace
+    busy: tuple[float, ...]  # seconds in each stage so far

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.core import image, segmenter
+from aaams_stream.core.stopwatch import stopwatch
 from aaams_stream.core.tuning import DEFAULT, Tuning
 from aaams_stream.jit import compile_ahead
 
 if TYPE_CHECKING:
+    from aaams_stream.core.prepare import Watch
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.params import Params
 
@@ -25,8 +27,9 @@ class Segmenter(segmenter.Segmenter):  # noqa: D101  what it does is said there
         segments: int | None = None,
         state: SegmenterState | None = None,
         tuning: Tuning = DEFAULT,
+        watch: Watch = stopwatch,
     ) -> None:
-        super().__init__(params, segments=segments, state=state, tuning=tuning)
+        super().__init__(params, segments=segments, state=state, tuning=tuning, watch=watch)
         compile_ahead()
 
 

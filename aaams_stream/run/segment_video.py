@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from aaams_stream import __version__
 from aaams_stream import store as stores
+from aaams_stream.core.threads import thread_count
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.errors import SinkError
 from aaams_stream.model import Clip, Frame
@@ -136,6 +137,8 @@ def run_job(
     with ExitStack() as stack:
         # first the source: a wrong name must not cost an existing volume
         frames = stack.enter_context(open_source(job.source, job.clip))
+        # a camera is waited for on another thread, so that Ctrl-C is heard meanwhile
+        beside = thread_count() > 1 or frames.live
         header = _header(job, frames)
         # what can go wrong with the film does so before a volume is begun or replaced
         saved = film = None
@@ -157,7 +160,8 @@ def run_job(
             segmenter = _segmenter(job, saved)
             frames.skip(writer.frames)
             sink = VolumeSink(writer, film)
-            interrupted = _segment(frames, segmenter, sink, tally, commit_seconds)
+            depths = (AHEAD, BEHIND) if beside else (0, 0)
+            interrupted = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
     if job.overlay is not None and film is None and not interrupted:
         # its beginning was missing
         render_volume(job.store, job.overlay, source=job.source, overwrite=True)
@@ -205,11 +209,18 @@ class _Segmented:
 
 
 def _segment(
-    frames: Source, segmenter: Segmenter, sink: VolumeSink, tally: Tally, commit_seconds: float
+    frames: Source,
+    segmenter: Segmenter,
+    sink: VolumeSink,
+    tally: Tally,
+    depths: tuple[int, int],
+    commit_seconds: float,
 ) -> bool:
-    """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C."""
+    """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C.
+
+    depths: how many frames the thread before and the one behind may be apart, 0 for none.
+    """
     from aaams_stream.core.describe import describe
-    from aaams_stream.core.threads import thread_count
 
     def write(item: _Segmented) -> None:
         sink.append(item.frame, describe(item.labelled), item.state)
@@ -217,8 +228,6 @@ def _segment(
     interrupted = False
     tally.start()
     last_commit = time.monotonic()
-    # a camera is waited for on another thread, so that Ctrl-C is heard meanwhile
-    depths = (AHEAD, BEHIND) if frames.live or thread_count() > 1 else (0, 0)
     with noting_ctrl_c() as ctrl_c, AsyncSink(write, depths[1]) as behind:
 
         def should_stop() -> bool:

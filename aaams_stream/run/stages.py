@@ -2,14 +2,15 @@
 
 What a frame shows by itself is found ahead (`core/prepare.py`), labels follow one frame after the
 other (`Segmenter.label`), and what only reads them comes behind (`core/describe.py`). Each is a
-generator; `prefetch` between two of them puts them on threads of their own. All compiled loops let
-go of the interpreter, so they do run side by side. On one thread the stages take turns, and the
-result is the same to the last bit.
+generator that closes the one it takes from; `prefetch` between two of them puts them on threads of
+their own. All compiled loops let go of the interpreter, so they do run side by side. On one thread
+the stages take turns, and the result is the same to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -32,18 +33,20 @@ def prepare_frames(frames: Iterable[Frame], params: Params) -> Generator[tuple[F
 
 
 def label_frames(
-    frames: Iterable[tuple[Item, Prepared]], segmenter: Segmenter
+    frames: Generator[tuple[Item, Prepared]], segmenter: Segmenter
 ) -> Generator[tuple[Item, Labelled]]:
     """Yield each prepared frame with its labels; what it came with goes along."""
-    for item, prepared in frames:
-        yield item, segmenter.label(prepared)
+    with closing(frames):
+        for item, prepared in frames:
+            yield item, segmenter.label(prepared)
 
 
 def describe_frames(
-    frames: Iterable[tuple[Item, Labelled]],
+    frames: Generator[tuple[Item, Labelled]],
 ) -> Generator[tuple[Item, FrameSegmentation]]:
     """Yield each labelled frame as users get it; what it came with goes along."""
     from aaams_stream.core.describe import describe
 
-    for item, labelled in frames:
-        yield item, describe(labelled)
+    with closing(frames):
+        for item, labelled in frames:
+            yield item, describe(labelled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Generator
 from contextlib import closing
 from fractions import Fraction
@@ -42,14 +43,21 @@ def stream(
     from aaams_stream.core.threads import thread_count
     from aaams_stream.jit import compile_ahead
 
+    depth, ahead = (1, AHEAD) if thread_count() > 1 else (0, 0)
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
+    left = threading.Event()
     with open_source(source, Clip(start, duration, every, size)) as frames:
-        depth = 1 if thread_count() > 1 else 0
-        prepared = prefetch(prepare_frames(frames, segmenter.params), AHEAD if depth else 0)
-        labelled = prefetch(label_frames(prepared, segmenter), depth)
-        described = prefetch(describe_frames(labelled), depth, stop=frames.stop)
-        with closing(described) as results:
+
+        def stop() -> None:
+            left.set()
+            frames.stop()
+
+        prepared = prefetch(
+            prepare_frames(frames, segmenter.params), ahead, should_stop=left.is_set
+        )
+        labelled = prefetch(label_frames(prepared, segmenter), depth, should_stop=left.is_set)
+        with closing(prefetch(describe_frames(labelled), depth, stop=stop)) as results:
             for frame, result in results:
                 yield dataclasses.replace(result, rgb=frame.rgb)
 

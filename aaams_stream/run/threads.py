@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeVar
 
 Item = TypeVar("Item")
@@ -32,43 +33,33 @@ def prefetch(
     stop: Callable[[], None] = lambda: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Item]:
-    """Yield `items`, taken by a thread of its own that runs up to `depth` ahead; 0: by the caller.
+    """Yield `items`, taken by a thread of its own, up to `depth` ahead; 0: by the caller.
 
     Wrap it in `contextlib.closing`: a consumer that stops then stops the thread. `stop` is called
     at that moment, to wake an iteration that waits. While no item is ready, `should_stop` is asked
-    again and again.
+    again and again. No item is begun before there is room for it, so that none grows old waiting.
     """
     if not depth:
         try:
-            yield from items
+            with _closed(items) as iterator:
+                yield from iterator
         finally:
             stop()
         return
-    ready: queue.Queue[Any] = queue.Queue(depth)
+    ready: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    room = threading.Semaphore(depth)
     halted = threading.Event()
 
-    def hand_over(item: Any) -> bool:
-        while not halted.is_set():
-            try:
-                ready.put(item, timeout=_POLL)
-            except queue.Full:
-                continue
-            return True
-        return False
-
     def work() -> None:
-        iterator = iter(items)
         try:
-            for item in iterator:
-                if not hand_over(item):
-                    return
-            hand_over(_END)
+            with _closed(items) as iterator:  # in the thread that runs it
+                while room.acquire() and not halted.is_set():
+                    item = next(iterator, _END)
+                    ready.put(item)
+                    if item is _END:
+                        return
         except BaseException as error:
-            hand_over(_Failure(error))
-        finally:
-            close = getattr(iterator, "close", None)  # in the thread that ran it
-            if close is not None:
-                close()
+            ready.put(_Failure(error))
 
     thread = threading.Thread(target=work, name="prefetch", daemon=True)
     thread.start()
@@ -84,11 +75,25 @@ def prefetch(
                 return
             if isinstance(item, _Failure):
                 raise item.error
+            room.release()
             yield item
     finally:
         halted.set()
+        room.release()
         stop()
         thread.join(_PATIENCE)
+
+
+@contextmanager
+def _closed(items: Iterable[Item]) -> Iterator[Iterator[Item]]:
+    """Iterate over `items`; whoever leaves closes the iteration, if it can be."""
+    iterator = iter(items)
+    try:
+        yield iterator
+    finally:
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            close()
 
 
 class AsyncSink(Generic[Item]):

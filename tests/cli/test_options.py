@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 
+import pytest
 from support.commands import run
 
 from aaams_stream import jit
 from aaams_stream.cli import options
+from aaams_stream.core.threads import thread_count
 
 
 def test_settings_are_read_once_for_all_commands():
@@ -43,3 +48,75 @@ def test_quiet_prints_nothing(photo, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(jit, "is_compiled", lambda kernel: False)
     assert run("image", photo, "-o", tmp_path / "a.png", "--quiet") == 0
     assert capfd.readouterr() == ("", "")
+
+
+COMPUTING = [
+    ("segment", "demo", "-o", "a.zarr"),
+    ("image", "demo", "-o", "a.png"),
+    ("preview", "demo"),
+]
+
+
+def settings_from(*words):
+    """Read settings as a command does."""
+    parser = argparse.ArgumentParser()
+    options.add_settings(parser)
+    return options.read_settings(parser.parse_args(words))
+
+
+def test_threads_say_how_many_compute_here_and_in_processes_started_from_here(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "7")
+    settings_from()
+    assert thread_count() == 7
+    settings_from("--threads", "3")
+    assert thread_count() == 3
+    code = "from aaams_stream.core.threads import thread_count; print(thread_count())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "3\n"
+
+
+def test_threads_may_be_said_where_the_variable_is_wrong(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "wrong")
+    settings_from("--threads", "1")
+    assert os.environ["AAAMS_THREADS"] == "1"
+
+
+@pytest.mark.parametrize("words", COMPUTING, ids=lambda words: words[0])
+@pytest.mark.parametrize("wrong", ["0", "-2", "many", "1.5", ""])
+def test_threads_of_no_number_are_an_error_of_one_line(words, wrong, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AAAMS_THREADS", "1")
+    assert run(*words, f"--threads={wrong}") == 2
+    told = f"error: --threads must be a whole number from 1 on, got {wrong!r}\n"
+    assert capsys.readouterr() == ("", told)
+    assert os.environ["AAAMS_THREADS"] == "1"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [*COMPUTING, ("warmup",)], ids=lambda words: words[0])
+def test_a_wrong_variable_for_threads_is_an_error_that_names_it(
+    words, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AAAMS_THREADS", "two")
+    assert run(*words) == 2
+    told = "error: AAAMS_THREADS must be a whole number from 1 on, got 'two'\n"
+    assert capsys.readouterr() == ("", told)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", COMPUTING, ids=lambda words: words[0])
+def test_threads_are_told_of_in_the_help(words, capsys):
+    with pytest.raises(SystemExit):
+        run(words[0], "--help")
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the result is the same for any number" in told
+    assert "AAAMS_THREADS" in told
+
+
+def test_threads_change_nothing_about_an_image(photo, tmp_path, monkeypatch):
+    monkeypatch.setattr("aaams_stream.core.threads._SHARE", 1)  # any work is worth a thread
+    monkeypatch.setenv("AAAMS_THREADS", "1")  # for it to be put back
+    for count in (1, 2):
+        assert run("image", photo, "-o", tmp_path / f"{count}.npy", "--threads", count) == 0
+    assert (tmp_path / "1.npy").read_bytes() == (tmp_path / "2.npy").read_bytes()

@@ -58,7 +58,7 @@ def scenes(draw):
 
 
 def run_propagate(scene):
-    return propagate(scene.picture, scene.hint, scene.state, scene.params, scene.tuning)
+    return propagate(scene.prepared, scene.state)
 
 
 def run_refine(scene):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from support.label_maps import drawn, even_flow, grey_planes
 from support.tracks import state_of, tracks_of
 
-from aaams_stream.core import features
-from aaams_stream.core.flow import FlowHint
+from aaams_stream.core.prepare import prepare
 from aaams_stream.core.propagate import propagate
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import label_maps
@@ -214,27 +213,26 @@ def test_count_labels_counts_the_pixels_kept(seed, h, w):
 # propagate.
 
 
-def grey_frame(levels):
-    """Return the picture of a frame of greys, and the hint that nothing moved."""
-    rgb = np.repeat(np.array(levels, np.uint8)[:, :, None], 3, axis=2)
-    picture = features.picture(rgb, features.half_luma(rgb))
-    return picture, FlowHint(picture.half_luma)
+def grey_frame(levels, tuning):
+    """Return a frame of greys, too small to have moved."""
+    whole = Params().updated({"stream": {"scale": 1.0}})
+    return prepare(np.array(levels, np.uint8), None, whole, tuning)
 
 
 def test_propagate_tells_what_each_track_has_kept_and_how_much_that_is():
     levels = np.full((12, 20), 100)
     levels[:, 10:] = 160
     labels = np.repeat(np.array([[0, 1]], np.int32), 10, axis=1).repeat(12, axis=0)
-    first, hint = grey_frame(levels)
     # every segment is watched in every other frame, and the colours made by hand are none of these
     unwatched = dataclasses.replace(Tuning(), outlier=np.inf)
-    state = state_of(labels, tracks_of([120, 120]), smooth=first.smooth)
-    seen = propagate(first, hint, state, Params(), unwatched)
+    first = grey_frame(levels, unwatched)
+    state = state_of(labels, tracks_of([120, 120]), smooth=first.picture.smooth)
+    seen = propagate(first, state)
     np.testing.assert_array_equal(seen.pixels.kept, labels)
     assert seen.area.tolist() == [120, 120]
     assert seen.explained == 240
     levels[:, 10:] = 60
-    seen = propagate(*grey_frame(levels), state, Params(), unwatched)
+    seen = propagate(grey_frame(levels, unwatched), state)
     assert seen.area[0] > 12 * 7
     assert seen.area[1] == 0
     assert seen.explained == seen.area[0]
@@ -247,22 +245,21 @@ def test_propagate_finds_a_scene_change_where_most_is_strange_and_little_explain
     share, scene_change
 ):
     labels = np.zeros((12, 40), np.int32)
-    first, _ = grey_frame(np.full((12, 40), 60))
+    tuning = dataclasses.replace(Tuning(), outlier=np.inf)
+    first = grey_frame(np.full((12, 40), 60), tuning)
     levels = np.full((12, 40), 60)
     levels[:, : round(40 * share)] = 200
-    state = state_of(labels, tracks_of([480]), smooth=first.smooth)
-    tuning = dataclasses.replace(Tuning(), outlier=np.inf)
-    assert propagate(*grey_frame(levels), state, Params(), tuning).scene_change == scene_change
+    state = state_of(labels, tracks_of([480]), smooth=first.picture.smooth)
+    assert propagate(grey_frame(levels, tuning), state).scene_change == scene_change
 
 
 def test_propagate_watches_segments_by_turns():
     """A segment of another colour than its own is dropped in the frame in which it is watched."""
     labels = np.repeat(np.array([[0, 1, 2]], np.int32), 5, axis=1).repeat(12, axis=0)
-    picture, hint = grey_frame(np.full((12, 15), 200))
-    tuning = dataclasses.replace(Tuning(), watch=3)
+    frame = grey_frame(np.full((12, 15), 200), dataclasses.replace(Tuning(), watch=3))
     kept = []
     for index in range(20, 23):
-        state = state_of(labels, tracks_of([60] * 3), smooth=picture.smooth, index=index)
-        kept.append((propagate(picture, hint, state, Params(), tuning).area > 0).tolist())
+        state = state_of(labels, tracks_of([60] * 3), smooth=frame.picture.smooth, index=index)
+        kept.append((propagate(frame, state).area > 0).tolist())
     # tracks 11, 12 and 13 in frames 20, 21 and 22
     assert kept == [[False, True, True], [True, False, True], [True, True, False]]

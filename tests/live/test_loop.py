@@ -16,25 +16,36 @@ from support.live import (
     play,
     wait_for_phase,
     watch,
-    while_segmenting,
+    while_labelling,
+    while_preparing,
 )
+from support.threads import all_end
 
-from aaams_stream.errors import SourceError
+from aaams_stream.core.segmenter import Segmenter
+from aaams_stream.errors import ConfigError, SourceError
 from aaams_stream.live import LADDER, LiveLoop
 from aaams_stream.source import open_source
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
-def test_loop_drops_and_counts_late_frames_and_latency_does_not_build_up(monkeypatch):
-    """While one frame is segmented, for a second, three others come."""
+@pytest.fixture(params=["1", "2"])
+def threads(request, monkeypatch):
+    """Say that stages take turns, or run beside each other."""
+    monkeypatch.setenv("AAAMS_THREADS", request.param)
+    return request.param
+
+
+def test_loop_in_turn_drops_and_counts_late_frames_and_latency_does_not_build_up(monkeypatch):
+    """While one frame is labelled, for a second, three others come."""
     busy, done = threading.Semaphore(0), threading.Semaphore(0)
 
     def take_long():
         busy.release()
         assert done.acquire(timeout=PATIENCE)
 
-    while_segmenting(monkeypatch, take_long)
+    monkeypatch.setenv("AAAMS_THREADS", "1")
+    while_labelling(monkeypatch, take_long)
     camera, clock = GatedSource(Slides(moving_frames(20, 120, 160))), HandClock()
     shown = []
     with LiveLoop(camera, PARAMS, fps=0, clock=clock) as loop:
@@ -55,6 +66,45 @@ def test_loop_drops_and_counts_late_frames_and_latency_does_not_build_up(monkeyp
     # a frame waits for the one before it, the last as long as the first that had to wait
     assert [frame.finished - frame.captured for frame in shown] == [1.0] + 19 * [1.25]
     assert status.latency == 1.25
+    assert status.phase == "running"
+
+
+def test_loop_in_stages_has_one_frame_in_each_and_latency_does_not_build_up(monkeypatch):
+    """While one frame is labelled, one more is prepared; of others that come the newest waits."""
+    prepared, busy, done = (threading.Semaphore(0) for _ in range(3))
+
+    def take_long():
+        busy.release()
+        assert done.acquire(timeout=PATIENCE)
+
+    monkeypatch.setenv("AAAMS_THREADS", "2")
+    while_preparing(monkeypatch, prepared.release)
+    while_labelling(monkeypatch, take_long)
+    camera, clock = GatedSource(Slides(moving_frames(20, 120, 160))), HandClock()
+    shown = []
+    with LiveLoop(camera, PARAMS, fps=0, clock=clock) as loop:
+        wait_for_phase(loop, "running")
+        camera.send()
+        assert prepared.acquire(timeout=PATIENCE)
+        for turn in range(20):
+            assert busy.acquire(timeout=PATIENCE)
+            for sent in range(3):
+                clock.advance(0.25)
+                camera.send()
+                if turn == sent == 0:  # it is taken at once; later ones find the stage at work
+                    assert prepared.acquire(timeout=PATIENCE)
+            clock.advance(0.25)
+            assert not prepared.acquire(blocking=False)
+            done.release()
+            shown += watch(loop, 1, after=turn)
+            assert prepared.acquire(timeout=PATIENCE)  # the newest, as there is room
+        status = loop.status
+        for _ in range(2):
+            done.release()
+    assert [frame.frame.index for frame in shown] == [0, 1, *range(3, 57, 3)]
+    assert status.dropped == 1 + 2 * 19
+    # one turn in each stage, and what was left of one until there was room
+    assert [frame.finished - frame.captured for frame in shown] == [1.0, 1.75] + 18 * [2.25]
     assert status.phase == "running"
 
 
@@ -92,6 +142,7 @@ def test_loop_tells_of_a_source_that_fails():
         assert wait_for_phase(loop, "failed").message == "slides: the cable is out"
 
 
+@pytest.mark.usefixtures("threads")
 def test_loop_holds_the_picture_in_a_pause_and_a_step_shows_the_next_frame_of_a_file(clip):
     source, clock = GatedSource(open_source(clip)), HandClock()
     with LiveLoop(source, PARAMS, fps=0, clock=clock) as loop:
@@ -118,6 +169,7 @@ def test_loop_holds_the_picture_in_a_pause_and_a_step_shows_the_next_frame_of_a_
         assert loop.status.dropped == 0
 
 
+@pytest.mark.usefixtures("threads")
 def test_loop_shows_at_a_step_what_a_camera_sees_now():
     camera = GatedSource(Slides(moving_frames(20)))
     with LiveLoop(camera, PARAMS) as loop:
@@ -133,6 +185,7 @@ def test_loop_shows_at_a_step_what_a_camera_sees_now():
         assert loop.status.dropped == 0
 
 
+@pytest.mark.usefixtures("threads")
 def test_loop_changes_detail_from_the_next_frame_on():
     camera = GatedSource(fake_camera(320, 240))
     with LiveLoop(camera, PARAMS, fps=0) as loop:
@@ -143,10 +196,11 @@ def test_loop_changes_detail_from_the_next_frame_on():
     assert len(many.segmentation.segments) > 1.5 * len(few.segmentation.segments)
 
 
+@pytest.mark.usefixtures("threads")
 def test_loop_under_load_works_at_a_smaller_size_and_shows_the_full_one(monkeypatch):
     """A budget no machine can keep: ids and tables still are those of the frame's own pixels."""
     camera, clock = GatedSource(Slides(moving_frames(20, 192, 256))), HandClock()
-    while_segmenting(monkeypatch, lambda: clock.advance(1.0))
+    while_labelling(monkeypatch, lambda: clock.advance(1.0))
     with LiveLoop(camera, PARAMS, fps=30, clock=clock) as loop:
         wait_for_phase(loop, "running")
         sent = 0
@@ -167,3 +221,71 @@ def test_loop_closes_twice_and_without_a_start():
     loop.close()
     loop.close()
     assert list(loop.frames()) == []
+
+
+def test_loop_counts_the_stage_that_takes_longest_or_all_in_turn(monkeypatch, threads):
+    """Two stages of 40 ms keep up with 20 frames a second side by side, and not in turn."""
+    camera, clock = GatedSource(Slides(moving_frames(20, 48, 64))), HandClock()
+    while_preparing(monkeypatch, lambda: clock.advance(0.04))
+    while_labelling(monkeypatch, lambda: clock.advance(0.04))
+    with LiveLoop(camera, PARAMS, fps=20, clock=clock) as loop:
+        wait_for_phase(loop, "running")
+        play(loop, camera, 40)
+        assert (loop.status.quality == LADDER[0].name) == (threads == "2")
+
+
+@pytest.mark.usefixtures("threads")
+def test_loop_shows_frames_in_the_order_in_which_they_came(clip):
+    """What is shown of a file is what one step after the other makes of the same frames."""
+    source, shown = GatedSource(open_source(clip)), []
+    clock = HandClock()
+    with LiveLoop(source, PARAMS, fps=0, clock=clock) as loop:
+        loop.pause()
+        for turn in range(11):
+            source.send()
+            loop.step()
+            shown += watch(loop, 1, after=turn)
+    assert [frame.frame.index for frame in shown] == list(range(11))
+    segmenter = Segmenter(PARAMS)
+    for frame in shown:
+        expected = segmenter.step(frame.frame.rgb, float(frame.frame.time))
+        np.testing.assert_array_equal(frame.segmentation.ids, expected.ids)
+        assert frame.segmentation.segments.tobytes() == expected.segments.tobytes()
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("stage", ["prepare", "label", "describe"])
+def test_loop_tells_of_a_stage_that_fails_and_leaves_no_thread(monkeypatch, stage):
+    def boom(*_):
+        raise ZeroDivisionError("boom")
+
+    if stage == "prepare":
+        while_preparing(monkeypatch, boom)
+    elif stage == "label":
+        while_labelling(monkeypatch, boom)
+    else:
+        monkeypatch.setattr("aaams_stream.live.loop.describe", boom)
+    camera = GatedSource(Slides(moving_frames(20, 48, 64)))
+    with LiveLoop(camera, PARAMS, fps=0) as loop:
+        wait_for_phase(loop, "running")
+        camera.send()
+        wait_for_phase(loop, "failed")
+        assert isinstance(loop.failure, ZeroDivisionError)
+    assert all_end("prefetch", "live-compute", "live-read")
+
+
+@pytest.mark.usefixtures("threads")
+def test_loop_closes_while_frames_are_in_every_stage(monkeypatch):
+    labelling = threading.Event()
+    while_labelling(monkeypatch, labelling.set)
+    camera = GatedSource(Slides(moving_frames(20, 48, 64)), released=True)
+    with LiveLoop(camera, PARAMS, fps=0) as loop:
+        assert labelling.wait(PATIENCE)
+    assert all_end("prefetch", "live-compute", "live-read")
+    assert loop.failure is None
+
+
+def test_loop_refuses_a_wrong_number_of_threads(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "0")
+    with pytest.raises(ConfigError, match="AAAMS_THREADS must be a whole number from 1 on"):
+        LiveLoop(Slides(moving_frames(1)), PARAMS)

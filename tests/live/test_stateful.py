@@ -36,7 +36,12 @@ class LoopMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.threads_before = threads()
-        self.patch = mock.patch("aaams_stream.live.loop.Segmenter", standin.Segmenter)
+        self.patch = mock.patch.multiple(
+            "aaams_stream.live.loop",
+            Preparer=standin.Preparer,
+            Segmenter=standin.Segmenter,
+            describe=standin.describe,
+        )
         self.patch.start()
         self.folder = tempfile.TemporaryDirectory()
         self.camera = GatedSource(Slides(moving_frames(8, 12, 16)))

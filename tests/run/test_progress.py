@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support import standin
-from support.clips import moving_frames
 
 from aaams_stream.run.progress import Tally
 
@@ -20,13 +18,10 @@ class Clock:
 
 
 def count(tally, clock, steps):
-    """Count a frame after each of the given seconds; return what was counted."""
-    segmenter = standin.Segmenter()
-    results = [segmenter.step(rgb) for rgb in moving_frames(len(steps))]
-    for seconds, result in zip(steps, results, strict=True):
+    """Count a frame after each of the given seconds, each of one segment more than the last."""
+    for segments, seconds in enumerate(steps, 1):
         clock.now += seconds
-        tally.add(result)
-    return results
+        tally.add(segments, 0.5)
 
 
 def test_tally_tells_no_pace_before_the_third_frame():
@@ -55,12 +50,11 @@ def test_tally_of_a_resumed_run_counts_its_own_frames():
     tally = Tally(16, 37, told.append, clock)
     clock.now += 1000  # the compiler
     tally.start()
-    results = count(tally, clock, [0.5, 0.5, 0.5, 0.5])
+    count(tally, clock, [0.5, 0.5, 0.5, 0.5])
     assert [at.frames for at in told] == [17, 18, 19, 20]
     assert (tally.resumed_from, tally.fps) == (16, pytest.approx(2.0))
-    assert tally.segments == sum(len(result.segments) for result in results) / 4
-    assert told[-1].segments == len(results[-1].segments)
-    assert told[-1].warm == 0.5
+    assert tally.segments == (1 + 2 + 3 + 4) / 4
+    assert (told[-1].segments, told[-1].warm, told[-1].stopping) == (4, 0.5, False)
 
 
 def test_tally_of_nothing_is_zero():

@@ -18,7 +18,7 @@ from support.threads import PATIENCE, all_end
 from support.volumes import files, spoil_early_rows
 
 from aaams_stream import store
-from aaams_stream.errors import SinkError, SourceError
+from aaams_stream.errors import ConfigError, SinkError, SourceError
 from aaams_stream.run.render import render_volume
 from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_video
 from aaams_stream.run.threads import AHEAD, BEHIND
@@ -85,8 +85,20 @@ def test_segment_video_completes_the_volume_of_a_damaged_source_and_says_so(tmp_
     assert open_volume(tmp_path / "a.zarr").frame_count == summary.frames > 0
 
 
-@pytest.mark.parametrize("stage", ["decode", "compute", "write", "progress"])
-def test_segment_video_stops_every_stage_at_an_error_in_one(tmp_path, monkeypatch, clip, stage):
+STAGES = {
+    "decode": (pixels.Converter, "rgb"),
+    "prepare": (standin.Preparer, "prepare"),
+    "label": (standin.Segmenter, "label"),
+    "describe": (standin, "describe"),
+    "write": (VolumeWriter, "append"),
+}
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+@pytest.mark.parametrize("stage", [*STAGES, "progress"])
+def test_segment_video_stops_every_stage_at_an_error_in_one(
+    tmp_path, monkeypatch, clip, stage, count
+):
     calls = 0
 
     def fails_later(original):
@@ -97,21 +109,17 @@ def test_segment_video_stops_every_stage_at_an_error_in_one(tmp_path, monkeypatc
 
         return wrapped
 
+    monkeypatch.setenv("AAAMS_THREADS", count)
     progress = None
-    if stage == "decode":
-        monkeypatch.setattr(
-            "aaams_stream.source.pixels.Converter.rgb",
-            fails_later(pixels.Converter.rgb),
-        )
-    elif stage == "compute":
-        monkeypatch.setattr(standin.Segmenter, "step", fails_later(standin.Segmenter.step))
-    elif stage == "write":
-        monkeypatch.setattr(VolumeWriter, "append", fails_later(VolumeWriter.append))
-    else:
+    if stage == "progress":
         progress = fails_later(lambda _: None)
-    with pytest.raises(BoomError):
+    else:
+        owner, name = STAGES[stage]
+        monkeypatch.setattr(owner, name, fails_later(getattr(owner, name)))
+    with pytest.raises(BoomError) as caught:
         run_job(Job(clip, tmp_path / "a.zarr"), progress, commit_seconds=0)
-    assert all_end("prefetch", "async-sink")
+    assert all_end("prefetch", "async-sink")  # though its error is still held
+    assert caught.value.__traceback__ is not None
     volume = open_volume(tmp_path / "a.zarr")
     assert not volume.complete
     assert volume.frame_count in (8, 16)
@@ -122,9 +130,48 @@ def test_segment_video_stops_every_stage_at_an_error_in_one(tmp_path, monkeypatc
     assert files(tmp_path / "a.zarr") == files(tmp_path / "b.zarr")
 
 
+def test_segment_video_keeps_the_volume_if_the_number_of_threads_is_wrong(
+    clip, tmp_path, monkeypatch
+):
+    segment_video(clip, tmp_path / "a.zarr")
+    before = files(tmp_path / "a.zarr")
+    monkeypatch.setenv("AAAMS_THREADS", "many")
+    with pytest.raises(ConfigError, match=r"AAAMS_THREADS must be .* got 'many'"):
+        segment_video(clip, tmp_path / "a.zarr", overwrite=True)
+    assert files(tmp_path / "a.zarr") == before
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_segment_video_keeps_to_as_many_threads_as_are_said(clip, tmp_path, monkeypatch, count):
+    """On one thread everything happens in turn, on that of the caller."""
+    seen = {}
+
+    def noted(stage, original):
+        def wrapped(*args, **kwargs):
+            seen[stage] = threading.current_thread()
+            return original(*args, **kwargs)
+
+        return wrapped
+
+    monkeypatch.setenv("AAAMS_THREADS", count)
+    for stage, (owner, name) in STAGES.items():
+        monkeypatch.setattr(owner, name, noted(stage, getattr(owner, name)))
+    segment_video(clip, tmp_path / "a.zarr")
+    caller = threading.current_thread()
+    assert seen.keys() == STAGES.keys()
+    assert seen["label"] is caller
+    if count == "1":
+        assert set(seen.values()) == {caller}
+    else:
+        assert seen["decode"] is seen["prepare"] is not caller
+        assert seen["describe"] is seen["write"] is not caller
+        assert seen["write"] is not seen["decode"]
+
+
 def test_segment_video_decodes_no_further_ahead_than_the_queues_hold(clip, tmp_path, monkeypatch):
     """The writer waits until every queue is full, and finds nothing decoded beyond them."""
-    at_hand = 3  # one frame in the hands of each stage: decoding, computing, writing
+    monkeypatch.setenv("AAAMS_THREADS", "2")
+    at_hand = 2  # one frame that is labelled, one that is written
     most = AHEAD + BEHIND + at_hand
     decoded = written = furthest = 0
     turn = threading.Condition()

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+
 import numpy as np
-from support.clips import moving_frames
+import pytest
+from support import standin
+from support.clips import moving_frames, write_clip
+from support.threads import all_end
 
 import aaams_stream
+from aaams_stream.errors import ConfigError
 from aaams_stream.run.segment_video import segment_video
 from aaams_stream.run.stream import replay, stream
+from aaams_stream.source import pixels
 from aaams_stream.store import open_volume
 
 
@@ -29,6 +38,77 @@ def test_stream_may_be_left_early_and_chosen_from(clip):
     first = next(frames)
     assert (first.index, first.time, first.ids.shape) == (0, 1.0, (24, 32))
     frames.close()  # the autouse fixture sees to it that no thread is left
+
+
+class BoomError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (pixels.Converter, "rgb"),
+        (standin.Preparer, "prepare"),
+        (standin.Segmenter, "label"),
+        (standin, "describe"),
+    ],
+    ids=["source", "prepare", "label", "describe"],
+)
+def test_stream_raises_an_error_of_any_stage_and_ends_the_others(
+    clip, monkeypatch, owner, name, count
+):
+    original, calls = getattr(owner, name), 0
+
+    def fails_later(*args, **kwargs):
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise BoomError
+        return original(*args, **kwargs)
+
+    monkeypatch.setenv("AAAMS_THREADS", count)
+    monkeypatch.setattr(owner, name, fails_later)
+    with pytest.raises(BoomError) as caught:
+        list(stream(clip))
+    assert all_end("prefetch")  # though the error, with all its frames, is still held
+    assert caught.value.__traceback__ is not None
+
+
+@pytest.mark.parametrize("frames", [0, 1, 5])
+def test_stream_left_early_ends_its_threads(clip, monkeypatch, frames):
+    monkeypatch.setenv("AAAMS_THREADS", "2")
+    results = stream(clip)
+    for index in range(frames):
+        assert next(results).index == index
+    results.close()
+    assert all_end("prefetch")
+
+
+def test_stream_left_while_a_live_source_waits_ends_its_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "2")
+    reading, writing = os.pipe()
+    data = write_clip(
+        tmp_path / "a.y4m", moving_frames(12), codec="wrapped_avframe", pix_fmt="yuv444p"
+    ).read_bytes()
+    feeder = threading.Thread(target=os.write, args=(writing, data))  # and then silence
+    with os.fdopen(reading, "rb") as stdin:
+        piped = type("Stdin", (), {"buffer": stdin, "isatty": lambda _: 0})()
+        monkeypatch.setattr(sys, "stdin", piped)
+        feeder.start()
+        results = stream("-")
+        for index in range(11):  # the decoder keeps the last one until it sees another
+            assert next(results).index == index
+        feeder.join()
+        results.close()
+        assert all_end("prefetch")
+        os.close(writing)
+
+
+def test_stream_refuses_a_wrong_number_of_threads_before_it_opens_anything(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "0")
+    with pytest.raises(ConfigError, match="AAAMS_THREADS must be a whole number from 1 on"):
+        next(stream("no such file"))
 
 
 def test_stream_is_offered_by_the_package():

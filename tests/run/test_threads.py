@@ -20,26 +20,109 @@ def boom(_):
 
 
 def test_prefetch_runs_ahead_but_not_far():
-    taken, given = [], []
+    taken, asked = [], []
     ahead = threading.Semaphore(0)
 
     def numbers():
         for n in range(100):
             taken.append(n)
             ahead.release()
-            assert len(taken) - len(given) <= 3 + 2  # in the queue, at hand here and there
+            assert len(taken) <= len(asked) + 3
             yield n
 
     with closing(prefetch(numbers(), 3)) as stream:
-        for n in stream:
-            given.append(n)
-            for _ in range(5 if n == 0 else 1):  # waits until it has run ahead as far as it may
+        for expected in range(51):
+            asked.append(expected)
+            assert next(stream) == expected
+            for _ in range(1 if expected else 4):  # waits until it has run ahead as far as it may
                 assert ahead.acquire(timeout=PATIENCE)
-            if n == 50:
-                break
-    assert given == list(range(51))
     assert all_end("prefetch")
-    assert len(taken) <= 51 + 4
+    assert len(taken) == 51 + 3
+
+
+def test_prefetch_begins_no_item_before_there_is_room():
+    """With room for one, the second is begun when the first was taken, and not before."""
+    begun = threading.Semaphore(0)
+    order = []
+
+    def numbers():
+        for n in range(3):
+            order.append(f"{n} begun")
+            begun.release()
+            yield n
+
+    with closing(prefetch(numbers(), 1)) as stream:
+        for n in stream:
+            for _ in range((2, 1, 0)[n]):
+                assert begun.acquire(timeout=PATIENCE)
+            order.append(f"{n} used")
+    assert order == ["0 begun", "1 begun", "0 used", "2 begun", "1 used", "2 used"]
+
+
+def test_prefetch_without_depth_takes_items_in_turn_on_the_thread_of_the_caller():
+    threads, stopped = [], []
+
+    def numbers():
+        try:
+            for n in range(3):
+                threads.append(threading.current_thread())
+                yield n
+        finally:
+            stopped.append("closed")
+
+    with closing(prefetch(numbers(), 0, stop=lambda: stopped.append("stopped"))) as stream:
+        assert next(stream) == 0
+        assert len(threads) == 1
+    assert threads == [threading.current_thread()]
+    assert stopped == ["closed", "stopped"]
+
+
+def test_prefetch_hands_over_an_error_that_came_before_the_first_item():
+    class Broken:
+        def __iter__(self):
+            raise BoomError
+
+    with closing(prefetch(Broken(), 2)) as stream, pytest.raises(BoomError):
+        next(stream)
+
+
+def relay(items):
+    """Pass items on, as a stage does."""
+    with closing(items):
+        yield from items
+
+
+def test_prefetch_behind_another_ends_it_while_that_one_waits_for_room():
+    closed = threading.Event()
+
+    def numbers():
+        try:
+            n = 0
+            while True:
+                yield (n := n + 1)
+        finally:
+            closed.set()
+
+    inner = prefetch(numbers(), 2)  # held here, as a caller's variable or an error would hold it
+    with closing(prefetch(relay(inner), 1)) as stream:
+        assert next(stream) == 1
+    assert all_end("prefetch")
+    assert closed.is_set()
+
+
+def test_prefetch_behind_another_ends_it_while_that_one_waits_for_an_item():
+    silence, left = threading.Event(), threading.Event()
+
+    def numbers():
+        yield 1
+        silence.wait()
+
+    inner = prefetch(numbers(), 2, stop=silence.set, should_stop=left.is_set)
+    with closing(prefetch(relay(inner), 1, stop=left.set)) as stream:
+        assert next(stream) == 1
+        assert not silence.is_set()
+    assert all_end("prefetch")
+    assert silence.is_set()
 
 
 def test_prefetch_hands_errors_to_the_consumer():
@@ -68,6 +151,15 @@ def test_async_sink_handles_everything_in_order_before_it_is_left():
                 assert handled == []
                 full.set()
     assert handled == list(range(20))
+
+
+def test_async_sink_without_depth_handles_items_at_once():
+    handled = []
+    with AsyncSink(handled.append, 0) as sink:
+        sink.put(1)
+        assert handled == [1]
+    with pytest.raises(BoomError), AsyncSink(boom, 0) as sink:
+        sink.put(1)
 
 
 def test_async_sink_raises_at_the_end_what_nobody_has_seen():

@@ -50,15 +50,15 @@ def test_tracks_of_an_unfinished_volume_are_those_of_what_was_committed(
 ):
     clip = Clip(duration=1, size=(160, 120))
     job = Job("demo", tmp_path / "a.zarr", clip=clip, with_video=True, resume=True)
-    step, seen = Segmenter.step, []
+    label, seen = Segmenter.label, []
 
-    def stumble(self, rgb, time=None, hint=None):
-        seen.append(time)
+    def stumble(self, prepared):
+        seen.append(prepared.time)
         if len(seen) == 20:
             raise RuntimeError("power cut")
-        return step(self, rgb, time, hint)
+        return label(self, prepared)
 
-    monkeypatch.setattr(Segmenter, "step", stumble)
+    monkeypatch.setattr(Segmenter, "label", stumble)
     with pytest.raises(RuntimeError, match="power cut"):
         run_job(job, commit_seconds=0.0)
     part = open_volume(tmp_path / "a.zarr")
@@ -67,7 +67,7 @@ def test_tracks_of_an_unfinished_volume_are_those_of_what_was_committed(
     assert {int(row["id"]): row["frames"] for row in part.tracks} == {
         track_id: track["frames"] for track_id, track in expected.items()
     }
-    monkeypatch.setattr(Segmenter, "step", step)
+    monkeypatch.setattr(Segmenter, "label", label)
     run_job(job)
     whole = open_volume(tmp_path / "a.zarr")
     np.testing.assert_array_equal(whole.tracks, open_volume(demo_path).tracks)

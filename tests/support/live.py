@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 
+from aaams_stream.core.prepare import Preparer
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Commands
@@ -72,14 +73,24 @@ def catch_up(loop, camera):
     return newest(loop)
 
 
-def while_segmenting(monkeypatch, hook):
-    """Call `hook` on the compute thread whenever a loop segments a frame."""
+def while_preparing(monkeypatch, hook):
+    """Call `hook` whenever a loop begins to prepare a frame."""
+
+    class Hooked(Preparer):
+        def prepare(self, rgb, time=None):
+            hook()
+            return super().prepare(rgb, time)
+
+    monkeypatch.setattr("aaams_stream.live.loop.Preparer", Hooked)
+
+
+def while_labelling(monkeypatch, hook):
+    """Call `hook` whenever a loop decides the labels of a frame."""
 
     class Hooked(Segmenter):
-        def step(self, rgb, time=None, *rest):
-            if time is not None:  # else it only warms up
-                hook()
-            return super().step(rgb, time, *rest)
+        def label(self, prepared):
+            hook()
+            return super().label(prepared)
 
     monkeypatch.setattr("aaams_stream.live.loop.Segmenter", Hooked)
 

@@ -34,9 +34,8 @@ def random_scene(seed: int, height: int = 7, width: int = 8, owners: int = 4) ->
 
 def picture_of(planes: NDArray[np.float32], gradient: NDArray[np.float32]) -> Picture:
     """Return a picture with these planes, of which nothing else is asked."""
-    h, w = gradient.shape
-    rgb = np.zeros((h, w, 3), np.uint8)
-    return Picture(rgb, planes, np.ascontiguousarray(planes[:, :, :w]), gradient, rgb[:0, :0, 0])
+    smooth = np.ascontiguousarray(planes[:, :, : gradient.shape[1]])
+    return Picture(planes, smooth, gradient, np.zeros((0, 0), np.uint8))
 
 
 def measured(

@@ -1,4 +1,4 @@
-"""A tiny segmenter with the interface of the real one, for tests of what lies around it.
+"""A tiny segmenter with the stages of the real one, for tests of what lies around it.
 
 Its ids depend on every frame it has seen: a resume that lost anything would show.
 """
@@ -40,36 +40,72 @@ class SegmenterState:
         return cls(int(arrays["index"]), arrays["average"], arrays["alive"])
 
 
+@dataclass(frozen=True)
+class Prepared:
+    grey: Any  # (h, w) float64
+    time: float | None
+
+
+class Preparer:
+    def __init__(self, params=None):
+        self.params = params
+
+    def prepare(self, rgb, time=None):
+        return Prepared(rgb.mean(axis=2), time)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    time: float | None
+    state: SegmenterState
+    ids: Any
+    events: Any
+    explained: float = 0.5
+
+    @property
+    def count(self):
+        return len(self.state.alive)
+
+
 class Segmenter:
     def __init__(self, params=None, *, segments=None, state=None):
         self.params = resolve(params)
         self.state = state
 
-    def step(self, rgb, time=None, hint=None):
-        grey = rgb.mean(axis=2)
-        before = self.state
+    def step(self, rgb, time=None):
+        return describe(self.label(Preparer(self.params).prepare(rgb, time)))
+
+    def label(self, prepared):
+        grey, before = prepared.grey, self.state
         if before is not None and before.average.shape != grey.shape:
             raise ValueError("frames must keep their size")
         index = 0 if before is None else before.index
         average = grey if before is None else 0.75 * before.average + 0.25 * grey
         ids = (1 + average // 16 + 100 * (index // 10)).astype(np.uint32)
-        present, inverse, areas = np.unique(ids, return_inverse=True, return_counts=True)
-        segments = np.zeros(len(present), SEGMENT_DTYPE)
-        segments["id"], segments["area"] = present, areas
-        segments["mode"][:, 0] = np.bincount(inverse.ravel(), average.ravel()) / areas
-        segments["density"] = areas / ids.size
-        for row, track_id in enumerate(present):
-            y, x = np.nonzero(ids == track_id)
-            segments["bbox"][row] = x.min(), y.min(), x.max() + 1, y.max() + 1
-            segments["centroid"][row] = x.mean(), y.mean()
+        present = np.unique(ids)
         earlier = np.zeros(0, np.uint32) if before is None else before.alive
         births, deaths = np.setdiff1d(present, earlier), np.setdiff1d(earlier, present)
         events = np.zeros(len(births) + len(deaths), EVENT_DTYPE)
         events["id"] = np.concatenate([births, deaths])
         events["kind"] = [EventKind.BIRTH] * len(births) + [EventKind.DEATH] * len(deaths)
         self.state = SegmenterState(index + 1, average, present)
-        stats = {"segments": float(len(present)), "warm": 0.5}
-        return FrameSegmentation(index, time, ids, segments, touching(ids), events, stats)
+        return Labelled(prepared.time, self.state, ids, events)
+
+
+def describe(labelled):
+    state, ids = labelled.state, labelled.ids
+    present, inverse, areas = np.unique(ids, return_inverse=True, return_counts=True)
+    segments = np.zeros(len(present), SEGMENT_DTYPE)
+    segments["id"], segments["area"] = present, areas
+    segments["mode"][:, 0] = np.bincount(inverse.ravel(), state.average.ravel()) / areas
+    segments["density"] = areas / ids.size
+    for row, track_id in enumerate(present):
+        y, x = np.nonzero(ids == track_id)
+        segments["bbox"][row] = x.min(), y.min(), x.max() + 1, y.max() + 1
+        segments["centroid"][row] = x.mean(), y.mean()
+    stats = {"segments": float(len(present)), "warm": labelled.explained}
+    tables = segments, touching(ids), labelled.events
+    return FrameSegmentation(state.index - 1, labelled.time, ids, *tables, stats)
 
 
 def compile_ahead():
@@ -91,10 +127,9 @@ def touching(ids):
 
 def modules() -> dict[str, ModuleType]:
     """Return what to put into sys.modules, so that this stands in for the real segmenter."""
-    return dict.fromkeys(
-        ("aaams_stream.core.segmenter", "aaams_stream.core.state", "aaams_stream.jit"),
-        sys.modules[__name__],
-    )
+    core = ("prepare", "segmenter", "describe", "state")
+    names = (*(f"aaams_stream.core.{name}" for name in core), "aaams_stream.jit")
+    return dict.fromkeys(names, sys.modules[__name__])
 
 
 def take_over(monkeypatch):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core import features
 from aaams_stream.core.features import Picture
-from aaams_stream.core.flow import FlowHint
+from aaams_stream.core.prepare import Prepared
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.params import Params
@@ -41,15 +41,17 @@ class Scene:
     recipe: tuple[int, tuple[int, int], int, float]  # what it was drawn from
     state: SegmenterState = field(repr=False)
     picture: Picture = field(repr=False)
-    hint: FlowHint = field(repr=False)
+    flow: NDArray[np.float32] = field(repr=False)
     params: Params
     tuning: Tuning
 
     @property
-    def flow(self) -> NDArray[np.float32]:
-        """The flow that was given."""
-        assert self.hint.flow is not None
-        return self.hint.flow
+    def prepared(self) -> Prepared:
+        """The frame, ready to be labelled once."""
+        rgb = np.zeros((*self.picture.shape, 3), np.uint8)
+        return Prepared(
+            rgb, None, rgb, self.picture, self.params, self.tuning, _LUMA, self.flow.copy(), {}
+        )
 
 
 def draw_scene(
@@ -72,8 +74,8 @@ def draw_scene(
     return Scene(
         (seed, shape, count, change),
         _state(rng, labels, before, count, params),
-        picture := _picture(rng, now),
-        FlowHint(picture.half_luma, _LUMA, params.stream.flow, tuning, flow),
+        _picture(rng, now),
+        flow,
         params,
         tuning,
     )
@@ -104,7 +106,6 @@ def _picture(rng: np.random.Generator, lab: Array) -> Picture:
     planes = np.full((3, h, -(-w // features.LANES) * features.LANES), features.FAR)
     smooth = np.ascontiguousarray(lab.transpose(2, 0, 1), np.float32)
     planes[:, :, :w] = smooth + rng.normal(0, 0.5, smooth.shape)
-    rgb = np.zeros((h, w, 3), np.uint8)
     return Picture(planes, smooth, np.ones((h, w), np.float32), np.zeros((1, 1), np.uint8))
 
 
