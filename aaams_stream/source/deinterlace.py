@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Iterator
 
@@ -12,9 +13,13 @@ from aaams_stream.source.pixels import Picture
 
 
 class Deinterlacer:
-    """Passes pictures on; those flagged as interlaced become whole frames, one for one."""
+    """Passes pictures on; those flagged as interlaced become whole frames, one for one.
 
-    def __init__(self) -> None:
+    at_work: begin as if one so flagged had passed before.
+    """
+
+    def __init__(self, at_work: bool = False) -> None:
+        self._at_work = at_work
         self._graph: Graph | None = None
         self._shape: tuple[int, int, str] | None = None
         self._inside: deque[Picture] = deque()
@@ -27,10 +32,10 @@ class Deinterlacer:
         if self._graph is not None and shape != self._shape:
             yield from self.flush()
         if self._graph is None:
-            if not frame.interlaced_frame or min(shape[:2]) < 4:
+            if not (frame.interlaced_frame or self._at_work) or min(shape[:2]) < 4:
                 yield picture
                 return
-            self._graph, self._shape = _bwdif(frame), shape
+            self._graph, self._shape, self._at_work = _bwdif(frame), shape, False
         self._inside.append(picture)
         self._graph.vpush(frame)
         yield from self._ready()
@@ -52,7 +57,8 @@ class Deinterlacer:
             except (av.error.BlockingIOError, av.error.EOFError):
                 return
             taken = self._inside.popleft()
-            yield Picture(taken.time, frame, taken.orientation, taken.aspect)
+            entry = taken.entry and taken.entry._replace(filtered=True)
+            yield dataclasses.replace(taken, frame=frame, entry=entry)
 
 
 def _bwdif(frame: av.VideoFrame) -> Graph:
