@@ -68,11 +68,10 @@ class FolderReader:
         self._paths = paths
         self._stopped = False
 
-    def pictures(self, start: Fraction | Entry | None = None) -> Iterator[Picture]:
-        """Yield one picture per readable file, all of them or those from an entry on."""
-        begin, (lost, first) = (
-            (start.place[0], start.damage) if isinstance(start, Entry) else (0, (0, 0))
-        )
+    def pictures(self, start: Fraction | Sequence[Entry] | None = None) -> Iterator[Picture]:
+        """Yield one picture per readable file, all of them or those from the first entry on."""
+        at = start[0] if isinstance(start, Sequence) else Entry((0, 0))
+        begin, (lost, first) = at.place[0], at.damage
         self._note_damage(lost, first)
         for index in range(begin, len(self._paths)):
             if self._stopped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, BinaryIO
 
@@ -23,6 +23,9 @@ _SEEK_MARGIN = Fraction(2)  # seconds before the wanted time, so that the decode
 _MAX_DEMUX_ERRORS = 16  # in a row, before the rest of a file is given up
 _APART = 32  # packets from one entry to the next: in some films every frame is a keyframe
 _POLL = 0.2  # seconds between looks at the stop sign while a pipe is silent
+
+
+Known = Mapping[tuple[int, int] | None, Entry]  # entries of an earlier reading by their place
 
 
 class Pipe:
@@ -141,30 +144,29 @@ class VideoReader:
         """Whether `pictures` can begin later than at the beginning."""
         return bool(self.duration) and not isinstance(self._target, Pipe) and not self._from_zero
 
-    def pictures(self, start: Fraction | Entry | None = None) -> Iterator[Picture]:
+    def pictures(self, start: Fraction | Sequence[Entry] | None = None) -> Iterator[Picture]:
         """Yield every picture that decodes.
 
         With a time as `start` (of the stream, in seconds; the input must be seekable), pictures
         before it may be left out; those from it on are the same as without.
 
-        With an entry, nothing is promised but that its own picture, if that comes, is the one with
-        this entry: look whether what follows is known.
+        With entries of an earlier reading, in order, begins about the first. Nothing is promised
+        but that the picture of an entry, if it comes, bears it; look whether what follows is known.
         """
         self._lost = self._corrupt = 0
         self._failure = None
-        entry = start if isinstance(start, Entry) else None
-        time = start if isinstance(start, Fraction) else None
-        if not self._seek_before(time) if time is not None else self._begun:
+        entries = start if isinstance(start, Sequence) else ()
+        if not self._seek_before(start) if isinstance(start, Fraction) else self._begun:
             self.close()
             self._open()
         self._begun = True
-        if entry is not None:
+        if entries:
             try:
-                self._container.seek(entry.place[0], stream=self._stream)
+                self._container.seek(entries[0].place[0], stream=self._stream)
             except av.error.FFmpegError:
                 return
-        deinterlacer = Deinterlacer(at_work=entry is not None and entry.filtered)
-        for picture in self._decoded(entry):
+        deinterlacer = Deinterlacer(at_work=bool(entries) and entries[0].filtered)
+        for picture in self._decoded({entry.place: entry for entry in entries}):
             yield from deinterlacer.push(picture)
         yield from deinterlacer.flush()
 
@@ -183,11 +185,11 @@ class VideoReader:
             return False
         return True
 
-    def _decoded(self, start: Entry | None) -> Iterator[Picture]:
+    def _decoded(self, known: Known) -> Iterator[Picture]:
         previous: Fraction | None = None
         offset = Fraction(0)
         orientation, rotation = Orientation(), None
-        for frame, entry in self._frames(start):
+        for frame, entry in self._frames(known):
             # read again only when it changes: a frame whose side data was read is part of a ring
             # of references, and piles up until the garbage collector looks
             if frame.rotation != rotation:
@@ -202,10 +204,10 @@ class VideoReader:
             aspect = self._stream.sample_aspect_ratio
             yield Picture(time - offset, frame, orientation, _fraction(aspect), entry)
 
-    def _frames(self, start: Entry | None) -> Iterator[tuple[av.VideoFrame, Entry | None]]:
+    def _frames(self, known: Known) -> Iterator[tuple[av.VideoFrame, Entry | None]]:
         """Yield decoded frames, and the entry of a keyframe if it is far enough from the last.
 
-        At `start`, what had not decoded before counts as it did then.
+        At a known entry, what had not decoded before counts as it did then.
         """
         waiting = False  # for a keyframe, after an error
         apart = _APART
@@ -216,8 +218,8 @@ class VideoReader:
             waiting = False
             apart += 1
             place = self._place(packet)
-            if start is not None and place == start.place:
-                self._lost, apart = start.damage[0], _APART
+            if place in known:
+                self._lost, apart = known[place].damage[0], _APART
             if place is not None and apart >= _APART:
                 packet.opaque, apart = Entry(place, (self._lost, 0)), 0
             try:
@@ -231,8 +233,8 @@ class VideoReader:
                 self._corrupt += bool(frame.is_corrupt)
                 entry = frame.opaque
                 if isinstance(entry, Entry):
-                    if start is not None and entry.place == start.place:
-                        self._corrupt = start.damage[1]
+                    if entry.place in known:
+                        self._corrupt = known[entry.place].damage[1]
                     yield frame, entry._replace(damage=(entry.damage[0], self._corrupt))
                 else:
                     yield frame, None

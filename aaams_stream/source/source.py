@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, takewhile
 from typing import Any, NamedTuple, Protocol, Self
@@ -19,7 +19,7 @@ COMPLETE, INTERRUPTED = "complete", "interrupted"
 
 _LINEAR = 10  # seconds up to which decoding is as good as seeking
 _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a stretch
-_ATTEMPTS = 3  # to begin at a mark, each a mark further back
+_ATTEMPTS = 3  # to seek, each a mark further back
 
 
 class FrameReader(Protocol):
@@ -39,10 +39,10 @@ class FrameReader(Protocol):
     def seekable(self) -> bool:
         """Whether `pictures` can begin at a given time."""
 
-    def pictures(self, start: Fraction | Entry | None = None) -> Iterator[Picture]:
-        """Yield the pictures in order, all of them or those from `start` on.
+    def pictures(self, start: Fraction | Sequence[Entry] | None = None) -> Iterator[Picture]:
+        """Yield the pictures in order: all, those from a time on, or from about an entry on.
 
-        May be called again. Those from an entry on may be other ones: look whether they are known.
+        May be called again.
         """
 
     def stop(self) -> None:
@@ -197,11 +197,10 @@ class Source:
     def _numbered(self) -> Iterator[_Selected]:
         """Yield the selected pictures from somewhere before the wanted beginning on."""
         marks = self._marks.before(self._begin)
-        for back in range(2, 2 + _ATTEMPTS):  # two at least: the second bears the first out
-            if len(marks) >= back:
-                sought = self._sought(marks[-back:])
-                if sought is not None:
-                    return sought
+        for back in range(2, min(2 + _ATTEMPTS, 1 + len(marks))):
+            sought = self._sought(marks[-back:])
+            if sought is not None:
+                return sought
         if len(marks) < 2:
             return self._watched(chain([self._first], self._pictures))
         self._marks = Marks()
@@ -209,9 +208,12 @@ class Source:
         return self._watched(self._selected())
 
     def _sought(self, marks: list[Mark]) -> Iterator[_Selected] | None:
-        """Seek to the first of some marks; return what follows the last if all are known again."""
-        mark, passed = marks[0], False
-        pictures = self._reader.pictures(mark.entry)
+        """Seek to the first of some marks; return what follows them if the last two are there.
+
+        Two, so that the one bears out how frames are counted from the other.
+        """
+        mark, passed = marks[-2], False
+        pictures = self._reader.pictures([mark.entry for mark in marks])
         for picture in takewhile(lambda it: it.time <= mark.seconds + _BACKWARDS, pictures):
             passed = passed or picture.entry == mark.entry
             if passed and self._knows(picture, mark):
@@ -220,7 +222,7 @@ class Source:
             return None
         self._restore(mark.sizes)
         selected = self._watched(self._stretch(chain([picture], pictures), mark.frame))
-        for mark in marks:
+        for mark in marks[-2:]:
             at = next((it for it in selected if it.number == mark.frame), None)
             if at is None or not self._knows(at.picture, mark):
                 return None
