@@ -20,6 +20,7 @@ class Deinterlacer:
 
     def __init__(self, at_work: bool = False) -> None:
         self._at_work = at_work
+        self._surplus = 0  # frames in the graph that nobody gave
         self._graph: Graph | None = None
         self._shape: tuple[int, int, str] | None = None
         self._inside: deque[Picture] = deque()
@@ -35,7 +36,10 @@ class Deinterlacer:
             if not (frame.interlaced_frame or self._at_work) or min(shape[:2]) < 4:
                 yield picture
                 return
-            self._graph, self._shape, self._at_work = _bwdif(frame), shape, False
+            self._graph, self._shape = _bwdif(frame), shape
+            if self._at_work:  # bwdif takes the first interlaced frame it sees for the very first
+                self._graph.vpush(_flagged(frame))
+                self._at_work, self._surplus = False, 1
         self._inside.append(picture)
         self._graph.vpush(frame)
         yield from self._ready()
@@ -56,12 +60,27 @@ class Deinterlacer:
                 frame = self._graph.vpull()
             except (av.error.BlockingIOError, av.error.EOFError):
                 return
+            if self._surplus:
+                self._surplus -= 1
+                continue
             taken = self._inside.popleft()
             entry = taken.entry and taken.entry._replace(filtered=True)
             yield dataclasses.replace(taken, frame=frame, entry=entry)
 
 
 def _bwdif(frame: av.VideoFrame) -> Graph:
+    return _graph(frame, "bwdif", "mode=send_frame:parity=auto:deint=interlaced")
+
+
+def _flagged(frame: av.VideoFrame) -> av.VideoFrame:
+    """Return a frame as an interlaced one."""
+    graph = _graph(frame, "setfield", "mode=tff")
+    graph.vpush(frame)
+    return graph.vpull()
+
+
+def _graph(frame: av.VideoFrame, name: str, options: str) -> Graph:
+    """Return one filter for frames like the given one."""
     graph = Graph()
     entry = graph.add_buffer(
         width=frame.width,
@@ -71,7 +90,7 @@ def _bwdif(frame: av.VideoFrame) -> Graph:
     )
     graph.link_nodes(
         entry,
-        graph.add("bwdif", "mode=send_frame:parity=auto:deint=interlaced"),
+        graph.add(name, options),
         graph.add("buffersink"),
     ).configure()
     return graph

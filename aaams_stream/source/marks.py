@@ -35,7 +35,7 @@ _LAYOUT = np.dtype(
 class Entry(NamedTuple):
     """A keyframe, where decoding can begin, and what its reader remembers at that moment."""
 
-    place: tuple[int, int]  # what to seek, and the packet's byte: times repeat in joined files
+    place: tuple[int, int]  # what to seek, and about which byte: times repeat in joined files
     damage: tuple[int, int] = (0, 0)  # what had not decoded until then, as the reader counts it
     filtered: bool = False  # whether pictures went through the deinterlacer
 

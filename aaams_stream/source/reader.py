@@ -20,6 +20,7 @@ from aaams_stream.source.pixels import Orientation, Picture
 
 DEFAULT_RATE = Fraction(25)
 _SEEK_MARGIN = Fraction(2)  # seconds before the wanted time, so that the decoder has settled
+_EARLIER = (0, 2, 10)  # seconds before that, for one attempt each
 _MAX_DEMUX_ERRORS = 16  # in a row, before the rest of a file is given up
 _APART = 32  # packets from one entry to the next: in some films every frame is a keyframe
 _POLL = 0.2  # seconds between looks at the stop sign while a pipe is silent
@@ -74,6 +75,7 @@ class VideoReader:
         self.name = name
         self._lost = self._corrupt = 0  # packets, frames
         self._failure: str | None = None  # of the container
+        self._byte: int | None = None  # where the last packet lay that tells so
         self._begun = False
         self._target = target
         self._open_arguments: dict[str, Any] = {
@@ -154,7 +156,7 @@ class VideoReader:
         but that the picture of an entry, if it comes, bears it; look whether what follows is known.
         """
         self._lost = self._corrupt = 0
-        self._failure = None
+        self._failure = self._byte = None
         entries = start if isinstance(start, Sequence) else ()
         if not self._seek_before(start) if isinstance(start, Fraction) else self._begun:
             self.close()
@@ -173,17 +175,19 @@ class VideoReader:
     def _seek_before(self, start: Fraction) -> bool:
         """Go to a keyframe before `start`; False when the container cannot be trusted to."""
         goal = start - _SEEK_MARGIN
-        ticks = int(goal / self.time_base)
-        try:
-            self._container.seek(ticks, stream=self._stream)
-            frame = next(self._container.decode(self._stream))
-            if frame.pts is None or frame.pts * self.time_base > goal:
+        for early in _EARLIER:  # some containers go beyond what was asked
+            ticks = int((goal - early) / self.time_base)
+            try:
+                self._container.seek(ticks, stream=self._stream)
+                frame = next(self._container.decode(self._stream))
+                if frame.pts is None or frame.pts * self.time_base > goal:
+                    continue
+                self._container.seek(ticks, stream=self._stream)  # the look consumed packets
+                self._decoder.flush_buffers()
+            except (av.error.FFmpegError, StopIteration):
                 return False
-            self._container.seek(ticks, stream=self._stream)  # the look consumed packets
-            self._decoder.flush_buffers()
-        except (av.error.FFmpegError, StopIteration):
-            return False
-        return True
+            return True
+        return False
 
     def _decoded(self, known: Known) -> Iterator[Picture]:
         previous: Fraction | None = None
@@ -241,9 +245,10 @@ class VideoReader:
 
     def _place(self, packet: av.Packet[VideoStream]) -> tuple[int, int] | None:
         """Return where a keyframe can be found again; not behind a failure to read."""
+        self._byte = self._byte if packet.pos is None else packet.pos
         if not (packet.is_keyframe and self.seekable) or self._failure is not None:
             return None
-        return None if packet.dts is None or packet.pos is None else (packet.dts, packet.pos)
+        return None if packet.dts is None or self._byte is None else (packet.dts, self._byte)
 
     def _packets(self) -> Iterator[av.Packet[VideoStream]]:
         """Yield the stream's packets, trying again after errors of the container."""
