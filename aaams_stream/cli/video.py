@@ -80,7 +80,9 @@ def _add_segment(commands: Any) -> None:
     where.add_argument("--with-video", action="store_true", help="store the frames too")
     where.add_argument("--overlay", metavar="OUT.mp4", help="a film of the boundaries beside it")
     existing = where.add_mutually_exclusive_group()
-    existing.add_argument("--resume", action="store_true", help="continue an incomplete volume")
+    existing.add_argument(
+        "--resume", action="store_true", help="continue an incomplete volume where it ends"
+    )
     existing.add_argument("--overwrite", action="store_true", help="replace an existing volume")
     options.add_settings(segment)
     options.add_reporting(segment)
