@@ -66,7 +66,7 @@ def _add_segment(commands: Any) -> None:
     options.add_writing(
         segment,
         overlay=("OUT.mp4", "a film of the boundaries beside it"),
-        resume="continue an incomplete volume",
+        resume="continue an incomplete volume where it ends",
         overwrite="replace an existing volume",
     )
     options.add_settings(segment)

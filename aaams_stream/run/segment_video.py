@@ -26,7 +26,7 @@ from aaams_stream.params import Params, resolve
 from aaams_stream.run.interrupt import noting_ctrl_c
 from aaams_stream.run.progress import Progress, Tally
 from aaams_stream.run.render import render_volume
-from aaams_stream.run.sink import VolumeSink, open_film
+from aaams_stream.run.sink import MARKS, VolumeSink, open_film
 from aaams_stream.run.stages import prepare_frames
 from aaams_stream.run.threads import AHEAD, BEHIND, AsyncSink, prefetch
 from aaams_stream.source import INTERRUPTED, local_file, open_source
@@ -158,8 +158,8 @@ def run_job(
         interrupted = False
         if not writer.complete:
             segmenter = _segmenter(job, saved)
-            frames.skip(writer.frames)
-            sink = VolumeSink(writer, film)
+            frames.start_at(writer.frames, (saved or {}).get(MARKS))
+            sink = VolumeSink(writer, film, frames.marks)
             depths = (AHEAD, BEHIND) if beside else (0, 0)
             interrupted = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
     if job.overlay is not None and film is None and not interrupted:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from aaams_stream.draw.video import VideoWriter
 from aaams_stream.draw.views import draw_view
@@ -14,15 +17,25 @@ if TYPE_CHECKING:
     from aaams_stream.store import Header, VolumeWriter
 
 
+MARKS = "source.marks"  # what a resumed run needs to seek, beside the segmenter's state
+
+
 class VolumeSink:
     """Writes frames to a volume and, if there is one, draws them on a film.
 
-    The film stays open: whoever opened it closes it.
+    The film stays open: whoever opened it closes it. `marks` returns those of the source up to a
+    frame, to be kept with the segmenter's state.
     """
 
-    def __init__(self, writer: VolumeWriter, film: VideoWriter | None = None) -> None:
+    def __init__(
+        self,
+        writer: VolumeWriter,
+        film: VideoWriter | None = None,
+        marks: Callable[[int], NDArray[Any]] | None = None,
+    ) -> None:
         self._writer = writer
         self._film = film
+        self._marks = marks
 
     @property
     def frames(self) -> int:
@@ -41,7 +54,10 @@ class VolumeSink:
         """
         self._writer.append(segmentation, float(frame.time), frame.rgb)
         if state is not None:
-            self._writer.commit(state.to_arrays())
+            arrays = state.to_arrays()
+            if self._marks is not None:
+                arrays[MARKS] = self._marks(self._writer.frames)
+            self._writer.commit(arrays)
         if self._film is not None:
             self._film.add(draw_view(frame.rgb, segmentation.ids), frame.time)
 

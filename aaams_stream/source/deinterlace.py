@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Iterator
 
@@ -12,9 +13,14 @@ from aaams_stream.source.pixels import Picture
 
 
 class Deinterlacer:
-    """Passes pictures on; those flagged as interlaced become whole frames, one for one."""
+    """Passes pictures on; those flagged as interlaced become whole frames, one for one.
 
-    def __init__(self) -> None:
+    at_work: begin as if one so flagged had passed before.
+    """
+
+    def __init__(self, at_work: bool = False) -> None:
+        self._at_work = at_work
+        self._surplus = 0  # frames in the graph that nobody gave
         self._graph: Graph | None = None
         self._shape: tuple[int, int, str] | None = None
         self._inside: deque[Picture] = deque()
@@ -27,10 +33,13 @@ class Deinterlacer:
         if self._graph is not None and shape != self._shape:
             yield from self.flush()
         if self._graph is None:
-            if not frame.interlaced_frame or min(shape[:2]) < 4:
+            if not (frame.interlaced_frame or self._at_work) or min(shape[:2]) < 4:
                 yield picture
                 return
             self._graph, self._shape = _bwdif(frame), shape
+            if self._at_work:  # bwdif takes the first interlaced frame it sees for the very first
+                self._graph.vpush(_flagged(frame))
+                self._at_work, self._surplus = False, 1
         self._inside.append(picture)
         self._graph.vpush(frame)
         yield from self._ready()
@@ -51,11 +60,27 @@ class Deinterlacer:
                 frame = self._graph.vpull()
             except (av.error.BlockingIOError, av.error.EOFError):
                 return
+            if self._surplus:
+                self._surplus -= 1
+                continue
             taken = self._inside.popleft()
-            yield Picture(taken.time, frame, taken.orientation, taken.aspect)
+            entry = taken.entry and taken.entry._replace(filtered=True)
+            yield dataclasses.replace(taken, frame=frame, entry=entry)
 
 
 def _bwdif(frame: av.VideoFrame) -> Graph:
+    return _graph(frame, "bwdif", "mode=send_frame:parity=auto:deint=interlaced")
+
+
+def _flagged(frame: av.VideoFrame) -> av.VideoFrame:
+    """Return a frame as an interlaced one."""
+    graph = _graph(frame, "setfield", "mode=tff")
+    graph.vpush(frame)
+    return graph.vpull()
+
+
+def _graph(frame: av.VideoFrame, name: str, options: str) -> Graph:
+    """Return one filter for frames like the given one."""
     graph = Graph()
     entry = graph.add_buffer(
         width=frame.width,
@@ -65,7 +90,7 @@ def _bwdif(frame: av.VideoFrame) -> Graph:
     )
     graph.link_nodes(
         entry,
-        graph.add("bwdif", "mode=send_frame:parity=auto:deint=interlaced"),
+        graph.add(name, options),
         graph.add("buffersink"),
     ).configure()
     return graph

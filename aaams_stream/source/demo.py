@@ -7,13 +7,14 @@ is a pure function of its number, noise included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.source.marks import Entry
 from aaams_stream.source.pixels import Picture
 
 WIDTH, HEIGHT = 320, 240
@@ -102,7 +103,7 @@ class DemoReader:
         self.damage: str | None = None
         self.seekable = False
 
-    def pictures(self, start: Fraction | None = None) -> Iterator[Picture]:
+    def pictures(self, start: Fraction | Sequence[Entry] | None = None) -> Iterator[Picture]:
         """Draw the pictures one by one."""
         for index in range(FRAME_COUNT):
             yield Picture(index / self.rate, demo_frame(index).rgb)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from aaams_stream.errors import SourceError
+from aaams_stream.source.marks import Entry
 from aaams_stream.source.pixels import Picture
 from aaams_stream.source.reader import DEFAULT_RATE, VideoReader
 
@@ -30,6 +32,7 @@ SUFFIXES = frozenset(
         ".webp",
     ]
 )
+_APART = 8  # images from one entry to the next
 
 
 def natural_key(path: Path) -> list[tuple[int, int, str]]:
@@ -65,19 +68,28 @@ class FolderReader:
         self._paths = paths
         self._stopped = False
 
-    def pictures(self, start: Fraction | None = None) -> Iterator[Picture]:
-        """Yield one picture per readable file."""
-        lost = []
-        for index, path in enumerate(self._paths):
+    def pictures(self, start: Fraction | Sequence[Entry] | None = None) -> Iterator[Picture]:
+        """Yield one picture per readable file, all of them or those from the first entry on."""
+        at = start[0] if isinstance(start, Sequence) else Entry((0, 0))
+        begin, (lost, first) = at.place[0], at.damage
+        self._note_damage(lost, first)
+        for index in range(begin, len(self._paths)):
             if self._stopped:
                 return
-            picture = _read(path)
+            picture = _read(self._paths[index])
             if picture is None:
-                lost.append(path.name)
-                more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-                self.damage = f"images that do not decode: {lost[0]}{more}"
+                lost, first = lost + 1, first if lost else index
+                self._note_damage(lost, first)
                 continue
-            yield Picture(index / self.rate, picture.frame, picture.orientation, picture.aspect)
+            entry = None
+            if (index - begin) % _APART == 0:
+                entry = Entry((index, index), (lost, first))
+            yield dataclasses.replace(picture, time=index / self.rate, entry=entry)
+
+    def _note_damage(self, lost: int, first: int) -> None:
+        more = f" and {lost - 1} more" if lost > 1 else ""
+        name = self._paths[first].name
+        self.damage = f"images that do not decode: {name}{more}" if lost else None
 
     def stop(self) -> None:
         """End the iteration after the picture at hand; safe from any thread."""

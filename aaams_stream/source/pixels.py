@@ -11,6 +11,8 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
+from aaams_stream.source.marks import Entry
+
 _BACKDROP = 0.5  # transparent pixels are seen over mid-grey, as `features.as_rgb` has it
 _SANE_ASPECT = (Fraction(1, 8), Fraction(8))  # beyond, a pixel aspect is a mistake of the file
 
@@ -55,6 +57,7 @@ class Picture:
     frame: av.VideoFrame | NDArray[np.uint8]  # an array is ready as it is
     orientation: Orientation = Orientation()
     aspect: Fraction | None = None  # of one pixel, width over height
+    entry: Entry | None = None  # if a later reading can begin with it
 
     @property
     def size(self) -> tuple[int, int]:

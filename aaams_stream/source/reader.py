@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, BinaryIO
 
@@ -15,12 +15,18 @@ from av.video.stream import VideoStream
 
 from aaams_stream.errors import SourceError
 from aaams_stream.source.deinterlace import Deinterlacer
+from aaams_stream.source.marks import Entry
 from aaams_stream.source.pixels import Orientation, Picture
 
 DEFAULT_RATE = Fraction(25)
 _SEEK_MARGIN = Fraction(2)  # seconds before the wanted time, so that the decoder has settled
+_EARLIER = (0, 2, 10)  # seconds before that, for one attempt each
 _MAX_DEMUX_ERRORS = 16  # in a row, before the rest of a file is given up
+_APART = 32  # packets from one entry to the next: in some films every frame is a keyframe
 _POLL = 0.2  # seconds between looks at the stop sign while a pipe is silent
+
+
+Known = Mapping[tuple[int, int] | None, Entry]  # entries of an earlier reading by their place
 
 
 class Pipe:
@@ -67,7 +73,10 @@ class VideoReader:
         from_zero: bool = False,
     ) -> None:
         self.name = name
-        self.damage: str | None = None
+        self._lost = self._corrupt = 0  # packets, frames
+        self._failure: str | None = None  # of the container
+        self._byte: int | None = None  # where the last packet lay that tells so
+        self._begun = False
         self._target = target
         self._open_arguments: dict[str, Any] = {
             "format": container_format,
@@ -111,6 +120,7 @@ class VideoReader:
         # the first of equals
         self._stream = max(streams, key=lambda stream: stream.width * stream.height)
         self._decoder = _decoder(self._stream)
+        self._decoder.copy_opaque = True  # tells which packet a frame came from
 
     def _duration(self) -> Fraction | None:
         if self._stream.duration:
@@ -120,44 +130,70 @@ class VideoReader:
         return None
 
     @property
+    def damage(self) -> str | None:
+        """What went wrong so far."""
+        parts = []
+        if self._lost:
+            word = "packet" if self._lost == 1 else "packets"
+            parts.append(f"{self._lost} {word} did not decode")
+        if self._corrupt:
+            word = "frame" if self._corrupt == 1 else "frames"
+            parts.append(f"{self._corrupt} {word} decoded with errors")
+        return ", ".join(parts) or self._failure
+
+    @property
     def seekable(self) -> bool:
         """Whether `pictures` can begin later than at the beginning."""
         return bool(self.duration) and not isinstance(self._target, Pipe) and not self._from_zero
 
-    def pictures(self, start: Fraction | None = None) -> Iterator[Picture]:
+    def pictures(self, start: Fraction | Sequence[Entry] | None = None) -> Iterator[Picture]:
         """Yield every picture that decodes.
 
-        With `start` (a stream time in seconds; the input must be seekable), pictures before it may
-        be left out; those from it on are the same as without.
+        With a time as `start` (of the stream, in seconds; the input must be seekable), pictures
+        before it may be left out; those from it on are the same as without.
+
+        With entries of an earlier reading, in order, begins about the first. Nothing is promised
+        but that the picture of an entry, if it comes, bears it; look whether what follows is known.
         """
-        if start is not None and not self._seek_before(start):
+        self._lost = self._corrupt = 0
+        self._failure = self._byte = None
+        entries = start if isinstance(start, Sequence) else ()
+        if not self._seek_before(start) if isinstance(start, Fraction) else self._begun:
             self.close()
             self._open()
-        deinterlacer = Deinterlacer()
-        for picture in self._decoded():
+        self._begun = True
+        if entries:
+            try:
+                self._container.seek(entries[0].place[0], stream=self._stream)
+            except av.error.FFmpegError:
+                return
+        deinterlacer = Deinterlacer(at_work=bool(entries) and entries[0].filtered)
+        for picture in self._decoded({entry.place: entry for entry in entries}):
             yield from deinterlacer.push(picture)
         yield from deinterlacer.flush()
 
     def _seek_before(self, start: Fraction) -> bool:
         """Go to a keyframe before `start`; False when the container cannot be trusted to."""
         goal = start - _SEEK_MARGIN
-        ticks = int(goal / self.time_base)
-        try:
-            self._container.seek(ticks, stream=self._stream)
-            frame = next(self._container.decode(self._stream))
-            if frame.pts is None or frame.pts * self.time_base > goal:
+        for early in _EARLIER:  # some containers go beyond what was asked
+            ticks = int((goal - early) / self.time_base)
+            try:
+                self._container.seek(ticks, stream=self._stream)
+                frame = next(self._container.decode(self._stream))
+                if frame.pts is None or frame.pts * self.time_base > goal:
+                    continue
+                self._container.seek(ticks, stream=self._stream)  # the look consumed packets
+                self._decoder.flush_buffers()
+            except (av.error.FFmpegError, StopIteration):
                 return False
-            self._container.seek(ticks, stream=self._stream)  # the look consumed packets
-            self._decoder.flush_buffers()
-        except (av.error.FFmpegError, StopIteration):
-            return False
-        return True
+            return True
+        return False
 
-    def _decoded(self) -> Iterator[Picture]:
+    def _decoded(self, known: Known) -> Iterator[Picture]:
         previous: Fraction | None = None
         offset = Fraction(0)
         orientation, rotation = Orientation(), None
-        for frame in self._frames():
+        for frame, entry in self._frames(known):
             # read again only when it changes: a frame whose side data was read is part of a ring
             # of references, and piles up until the garbage collector looks
             if frame.rotation != rotation:
@@ -170,31 +206,49 @@ class VideoReader:
                 offset = time
             previous = time
             aspect = self._stream.sample_aspect_ratio
-            yield Picture(time - offset, frame, orientation, _fraction(aspect))
+            yield Picture(time - offset, frame, orientation, _fraction(aspect), entry)
 
-    def _frames(self) -> Iterator[av.VideoFrame]:
-        lost = corrupt = 0
+    def _frames(self, known: Known) -> Iterator[tuple[av.VideoFrame, Entry | None]]:
+        """Yield decoded frames, and the entry of a keyframe if it is far enough from the last.
+
+        At a known entry, what had not decoded before counts as it did then.
+        """
         waiting = False  # for a keyframe, after an error
+        apart = _APART
         for packet in self._packets():
             if waiting and not packet.is_keyframe:
-                lost += packet.size > 0
+                self._lost += packet.size > 0
                 continue
             waiting = False
+            apart += 1
+            place = self._place(packet)
+            if place in known:
+                self._lost, apart = known[place].damage[0], _APART
+            if place is not None and apart >= _APART:
+                packet.opaque, apart = Entry(place, (self._lost, 0)), 0
             try:
                 frames = self._decoder.decode(packet if packet.size else None)
             except av.error.FFmpegError:
-                lost += 1
+                self._lost += 1
                 waiting = True
                 self._decoder.flush_buffers()
-                self.damage = _damage(lost, corrupt)
                 continue
             for frame in frames:
-                corrupt += bool(frame.is_corrupt)
-                yield frame
-            if lost or corrupt:
-                self.damage = _damage(lost, corrupt)
-        if lost or corrupt:
-            self.damage = _damage(lost, corrupt)
+                self._corrupt += bool(frame.is_corrupt)
+                entry = frame.opaque
+                if isinstance(entry, Entry):
+                    if entry.place in known:
+                        self._corrupt = known[entry.place].damage[1]
+                    yield frame, entry._replace(damage=(entry.damage[0], self._corrupt))
+                else:
+                    yield frame, None
+
+    def _place(self, packet: av.Packet[VideoStream]) -> tuple[int, int] | None:
+        """Return where a keyframe can be found again; not behind a failure to read."""
+        self._byte = self._byte if packet.pos is None else packet.pos
+        if not (packet.is_keyframe and self.seekable) or self._failure is not None:
+            return None
+        return None if packet.dts is None or self._byte is None else (packet.dts, self._byte)
 
     def _packets(self) -> Iterator[av.Packet[VideoStream]]:
         """Yield the stream's packets, trying again after errors of the container."""
@@ -207,7 +261,7 @@ class VideoReader:
                 return
             except av.error.FFmpegError as error:
                 failures += 1
-                self.damage = f"reading failed ({_reason(error)})"
+                self._failure = f"reading failed ({_reason(error)})"
                 if failures > _MAX_DEMUX_ERRORS or isinstance(error, OSError):
                     return
 
@@ -230,15 +284,6 @@ def _decoder(stream: VideoStream) -> VideoCodecContext:
         assert isinstance(decoder, VideoCodecContext)
         return decoder
     return own
-
-
-def _damage(lost: int, corrupt: int) -> str:
-    parts = []
-    if lost:
-        parts.append(f"{lost} {'packet' if lost == 1 else 'packets'} did not decode")
-    if corrupt:
-        parts.append(f"{corrupt} {'frame' if corrupt == 1 else 'frames'} decoded with errors")
-    return ", ".join(parts)
 
 
 def _fraction(value: Fraction | None) -> Fraction | None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import chain
-from typing import Protocol, Self
+from itertools import chain, takewhile
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Frame
+from aaams_stream.source.marks import SETTLED, Entry, Mark, Marks, Sizes, checksum
 from aaams_stream.source.pixels import Converter, Picture
 
 COMPLETE, INTERRUPTED = "complete", "interrupted"
 
 _LINEAR = 10  # seconds up to which decoding is as good as seeking
 _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a stretch
+_ATTEMPTS = 3  # to seek, each a mark further back
 
 
 class FrameReader(Protocol):
@@ -25,20 +30,34 @@ class FrameReader(Protocol):
     time_base: Fraction
     frame_count: int | None
     duration: Fraction | None
-    damage: str | None
+
+    @property
+    def damage(self) -> str | None:
+        """What did not decode so far, in words."""
 
     @property
     def seekable(self) -> bool:
         """Whether `pictures` can begin at a given time."""
 
-    def pictures(self, start: Fraction | None = None) -> Iterator[Picture]:
-        """Yield the pictures in order, all of them or those from `start` on."""
+    def pictures(self, start: Fraction | Sequence[Entry] | None = None) -> Iterator[Picture]:
+        """Yield the pictures in order: all, those from a time on, or from about an entry on.
+
+        May be called again.
+        """
 
     def stop(self) -> None:
         """End an iteration that waits."""
 
     def close(self) -> None:
         """Give back what is open."""
+
+
+class _Selected(NamedTuple):
+    """A picture that belongs to the wanted stretch."""
+
+    number: int
+    picture: Picture
+    entry: Entry | None  # the newest from which it comes out as it is
 
 
 class Source:
@@ -71,6 +90,7 @@ class Source:
         self._converter = Converter()
         self._start, self._duration = _exact(clip.start), _exact(clip.duration)
         self._every = int(clip.every)
+        self._marks = Marks()
         try:
             self._pictures = self._selected()
             first = next(self._pictures, None)
@@ -80,12 +100,11 @@ class Source:
         if first is None:
             reader.close()
             raise SourceError(f"{reader.name}: {self._nothing()}")
-        self._first: Picture = first
-        self._natural = first.size
-        self._size_changes = 0
-        self.width, self.height = clip.size or first.size
+        self._first: _Selected = first
+        self._sizes = Sizes(first.picture.size)
+        self.width, self.height = clip.size or first.picture.size
         self.frame_estimate = self._estimate()
-        self._skip = 0
+        self._begin = self._count = 0
         self._busy = False
 
     def __enter__(self) -> Self:
@@ -97,19 +116,35 @@ class Source:
     def __iter__(self) -> Iterator[Frame]:
         self._busy = True
         try:
-            for index, picture in enumerate(chain([self._first], self._pictures)):
-                if picture.size != self._natural:
-                    self._note_size_change(index, picture.size)
-                if index >= self._skip:
-                    rgb = self._converter.rgb(picture, (self.width, self.height))
-                    yield Frame(index, picture.time, rgb)
-            self._note_end(index + 1)
+            for index, picture, entry in self._numbered():
+                marked = self._marks.offer(index, entry)
+                if marked or index >= self._begin:
+                    rgb = self._rgb(picture)
+                    if marked and entry is not None:
+                        check = checksum(picture.time, rgb)
+                        seconds = float(picture.time)
+                        self._marks.add(Mark(index, seconds, check, entry, self._sizes))
+                    if index >= self._begin:
+                        yield Frame(index, picture.time, rgb)
+            self._note_end()
         finally:
             self._busy = False
 
-    def skip(self, count: int) -> None:
-        """Leave out the first `count` frames; the others keep their index. Before iterating."""
-        self._skip = count
+    def start_at(self, frame: int, marks: NDArray[Any] | None = None) -> None:
+        """Hand out the frames from number `frame` on, the same as ever. Before iterating.
+
+        With the marks of an earlier reading of the same frames, what lies before is not decoded if
+        a seek leads to frames that are known again.
+        """
+        self._begin = frame
+        self._marks = Marks.from_array(marks)
+
+    def marks(self, frame: int) -> NDArray[Any]:
+        """Return what `start_at` needs to begin at `frame`, which has been reached.
+
+        Safe from any thread. A few hundred kilobytes at most.
+        """
+        return self._marks.to_array(frame)
 
     def stop(self) -> None:
         """Let an iteration that waits for input come to its end; safe from any thread."""
@@ -123,20 +158,32 @@ class Source:
         if not self._busy:
             self._reader.close()
 
-    def _selected(self) -> Iterator[Picture]:
+    def _selected(self) -> Iterator[_Selected]:
         """Yield every n-th picture of the wanted stretch, counted from its first."""
         pictures = self._reader.pictures()
         first = next(pictures, None)
         if first is None:
             return
-        begin = first.time + (self._start or 0)
-        end = begin + self._duration if self._duration is not None else None
+        self._stretch_begin = begin = first.time + (self._start or 0)
         if self._start and self._start > _LINEAR and self._reader.seekable:
             pictures = self._reader.pictures(begin)
         else:
             pictures = chain([first], pictures)
-        count = 0
+        yield from self._stretch(pictures)
+
+    def _stretch(self, pictures: Iterator[Picture], index: int = 0) -> Iterator[_Selected]:
+        """Yield every n-th of the `pictures` in the wanted stretch; the first is frame `index`."""
+        begin = self._stretch_begin
+        end = begin + self._duration if self._duration is not None else None
+        count = index * self._every
+        newest, age = None, 0
+        entry = None
         for picture in pictures:
+            age += 1
+            if picture.entry is not None:
+                newest, age = picture.entry, 0
+            if age >= SETTLED:
+                entry = newest
             if end is not None and picture.time >= end:
                 if picture.time >= end + _BACKWARDS:
                     return
@@ -144,8 +191,66 @@ class Source:
             if picture.time < begin and self._start:
                 continue
             if count % self._every == 0:
-                yield picture
+                yield _Selected(count // self._every, picture, entry)
             count += 1
+
+    def _numbered(self) -> Iterator[_Selected]:
+        """Yield the selected pictures from somewhere before the wanted beginning on."""
+        marks = self._marks.before(self._begin)
+        for back in range(2, min(2 + _ATTEMPTS, 1 + len(marks))):
+            sought = self._sought(marks[-back:])
+            if sought is not None:
+                return sought
+        if len(marks) < 2:
+            return self._watched(chain([self._first], self._pictures))
+        self._marks = Marks()
+        self._restore(Sizes(self._first.picture.size))
+        return self._watched(self._selected())
+
+    def _sought(self, marks: list[Mark]) -> Iterator[_Selected] | None:
+        """Seek to the first of some marks; return what follows them if the last two are there.
+
+        Two, so that the one bears out how frames are counted from the other.
+        """
+        mark, passed = marks[-2], False
+        pictures = self._reader.pictures([mark.entry for mark in marks])
+        for picture in takewhile(lambda it: it.time <= mark.seconds + _BACKWARDS, pictures):
+            passed = passed or picture.entry == mark.entry
+            if passed and self._knows(picture, mark):
+                break
+        else:
+            return None
+        self._restore(mark.sizes)
+        selected = self._watched(self._stretch(chain([picture], pictures), mark.frame))
+        for mark in marks[-2:]:
+            at = next((it for it in selected if it.number == mark.frame), None)
+            if at is None or not self._knows(at.picture, mark):
+                return None
+        return selected
+
+    def _knows(self, picture: Picture, mark: Mark) -> bool:
+        return (
+            float(picture.time) == mark.seconds
+            and checksum(picture.time, self._rgb(picture)) == mark.checksum
+        )
+
+    def _rgb(self, picture: Picture) -> NDArray[np.uint8]:
+        return self._converter.rgb(picture, (self.width, self.height))
+
+    def _watched(self, selected: Iterator[_Selected]) -> Iterator[_Selected]:
+        """Pass pictures on, noting their number and their sizes."""
+        for it in selected:
+            self._count = it.number + 1
+            if it.picture.size != self._sizes.last:
+                self._note_size_change(it.number, it.picture.size)
+            yield it
+
+    def _restore(self, sizes: Sizes) -> None:
+        """Have the sizes changed as another reading saw them change."""
+        self._sizes = sizes
+        self.warnings.clear()
+        if sizes.changes:
+            self._warn_of_size(*sizes.first_change)
 
     def _nothing(self) -> str:
         if self._start or self._duration is not None:
@@ -163,25 +268,31 @@ class Source:
             count = wanted if count is None else min(count, wanted)
         return None if count is None or count <= 0 else -(-count // self._every)
 
-    def _note_end(self, count: int) -> None:
-        if self._size_changes > 1:
-            self.warnings.append(f"{self.description}: its size changed {self._size_changes} times")
-        damage = self._reader.damage
+    def _note_end(self) -> None:
+        changes, damage = self._sizes.changes, self._reader.damage
+        if changes > 1:
+            self.warnings.append(f"{self.description}: its size changed {changes} times")
         self.ended = f"damaged: {damage}" if damage else COMPLETE
         if damage:
             announced = f" of about {self.frame_estimate} announced" if self.frame_estimate else ""
             self.warnings.append(
-                f"{self.description} is damaged: {damage}; {count} frames{announced} were read"
+                f"{self.description} is damaged: {damage}; {self._count} frames{announced} were "
+                "read"
             )
 
     def _note_size_change(self, index: int, size: tuple[int, int]) -> None:
-        if not self._size_changes:  # one word is enough, however often it happens
-            self.warnings.append(
-                f"{self.description}: frame {index} is {size[0]}x{size[1]} and not "
-                f"{self._natural[0]}x{self._natural[1]}; it is scaled to {self.width}x{self.height}"
-            )
-        self._size_changes += 1
-        self._natural = size
+        _, changes, first = self._sizes
+        if not changes:  # one word is enough, however often it happens
+            first = (index, *size)
+            self._warn_of_size(*first)
+        self._sizes = Sizes(size, changes + 1, first)
+
+    def _warn_of_size(self, index: int, width: int, height: int) -> None:
+        natural = self._first.picture.size
+        self.warnings.append(
+            f"{self.description}: frame {index} is {width}x{height} and not "
+            f"{natural[0]}x{natural[1]}; it is scaled to {self.width}x{self.height}"
+        )
 
 
 def _exact(seconds: float | Fraction | None) -> Fraction | None:

@@ -7,7 +7,8 @@
     adjacency/…    one row per pair of touching segments and frame, with offsets (t + 1)
     events/…       one row per event, with offsets (t + 1)
     tracks/…       one row per identity; filled in once the volume is complete
-    resume/…       the segmenter's state at the last commit; gone once the volume is complete
+    resume/…       the segmenter's state and the source's marks at the last commit; gone once the
+                   volume is complete
 
 The group's attributes say what a volume is about, how many frames count, and how many identities
 and events those have, so that nobody reads a table for that.

@@ -17,12 +17,14 @@ from support.clips import film_times, moving_frames, write_clip
 from support.threads import PATIENCE, all_end
 from support.volumes import files, spoil_early_rows
 
-from aaams_stream import store
+from aaams_stream import __version__, store
 from aaams_stream.errors import ConfigError, SinkError, SourceError
 from aaams_stream.run.render import render_volume
 from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_video
+from aaams_stream.run.sink import MARKS
 from aaams_stream.run.threads import AHEAD, BEHIND
 from aaams_stream.source import pixels
+from aaams_stream.source.deinterlace import Deinterlacer
 from aaams_stream.source.reader import Pipe
 from aaams_stream.store import VolumeWriter, open_volume
 
@@ -311,6 +313,53 @@ def test_summary_reads_no_more_than_the_last_rows_of_a_table(clip, tmp_path, mon
     again = segment_video(clip, tmp_path / "a.zarr", resume=True)
     assert (again.frames, again.events) == (before.frames, before.events)
     assert again.identities == before.identities > 100
+
+
+@pytest.fixture
+def film(tmp_path):
+    """Two hundred frames with a keyframe every twenty."""
+    how = {"codec": "libx264", "pix_fmt": "yuv420p", "options": {"g": "20", "bf": "2"}}
+    return write_clip(tmp_path / "film.mp4", moving_frames(200), **how)
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Return a list that grows with every decoded picture."""
+    pictures = []
+    push = Deinterlacer.push
+
+    def counted(deinterlacer, picture):
+        pictures.append(picture.time)
+        return push(deinterlacer, picture)
+
+    monkeypatch.setattr(Deinterlacer, "push", counted)
+    return pictures
+
+
+def test_resume_decodes_little_of_what_is_there_however_often(film, tmp_path, press_at, decoded):
+    segment_video(film, tmp_path / "b.zarr")
+    for moment in (120, 170):
+        with pytest.raises(Interrupted):
+            segment_video(film, tmp_path / "a.zarr", progress=press_at(moment), resume=True)
+    decoded.clear()
+    assert segment_video(film, tmp_path / "a.zarr", resume=True).resumed_from == 176
+    assert len(decoded) < 100
+    assert files(tmp_path / "a.zarr") == files(tmp_path / "b.zarr")
+
+
+def test_resume_of_a_volume_without_marks_decodes_it_all(film, tmp_path, press_at, decoded):
+    segment_video(film, tmp_path / "b.zarr")
+    with pytest.raises(Interrupted):
+        segment_video(film, tmp_path / "a.zarr", progress=press_at(170))
+    header = open_volume(tmp_path / "a.zarr").header
+    writer, state = store.resume(tmp_path / "a.zarr", header, __version__)
+    assert len(state.pop(MARKS)) > 3
+    writer.commit(state)
+    writer.release()
+    decoded.clear()
+    segment_video(film, tmp_path / "a.zarr", resume=True)
+    assert len(decoded) == 200
+    assert files(tmp_path / "a.zarr") == files(tmp_path / "b.zarr")
 
 
 def test_resume_begins_where_nothing_is(clip, tmp_path):

@@ -12,7 +12,7 @@ from support.volumes import HEADER, VERSION
 
 from aaams_stream import store
 from aaams_stream.model import Frame
-from aaams_stream.run.sink import VolumeSink, open_film
+from aaams_stream.run.sink import MARKS, VolumeSink, open_film
 from aaams_stream.store import CHUNK_FRAMES, open_volume
 
 
@@ -35,6 +35,15 @@ def test_sink_commits_where_it_is_given_a_state(tmp_path):
     writer, state = store.resume(tmp_path / "a.zarr", HEADER, VERSION)
     assert VolumeSink(writer).frames == CHUNK_FRAMES
     assert standin.SegmenterState.from_arrays(state).index == CHUNK_FRAMES
+
+
+def test_sink_keeps_the_marks_of_the_frames_that_count(tmp_path):
+    writer = store.create(tmp_path / "a.zarr", HEADER, VERSION)
+    sink = VolumeSink(writer, marks=np.arange)
+    pour(sink, standin.Segmenter(), moving_frames(20), commit_at=[7, 15])
+    writer.release()
+    _, state = store.resume(tmp_path / "a.zarr", HEADER, VERSION)
+    np.testing.assert_array_equal(state[MARKS], np.arange(16))
 
 
 def test_sink_takes_a_state_only_where_a_chunk_ends(tmp_path):

@@ -105,9 +105,9 @@ def test_source_keeps_the_order_of_frames_whose_times_run_backwards(tmp_path):
         np.testing.assert_array_equal(frame.rgb, drawn)
 
 
-def test_source_that_skips_frames_leaves_the_others_their_index(clip):
+def test_source_that_starts_later_leaves_frames_their_index(clip):
     with open_source(clip) as opened:
-        opened.skip(33)
+        opened.start_at(33)
         frames = list(opened)
     assert [frame.index for frame in frames] == list(range(33, 40))
     np.testing.assert_array_equal(frames[0].rgb, moving_frames(40)[33])
