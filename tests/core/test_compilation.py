@@ -70,7 +70,7 @@ def test_without_compilation_a_stream_has_the_same_ids():
 @compiled
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc fills memory on demand")
 def test_results_do_not_depend_on_what_memory_held_before():
-    """glibc fills what is allocated with one byte or another: reading it would show."""
+    """What is allocated is filled with one byte or another: reading it would show."""
     code = """
 import hashlib
 from aaams_stream.core.segmenter import Segmenter
