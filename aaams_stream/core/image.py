@@ -63,12 +63,11 @@ def segment_image(
     density = grid.pixels.density
     graph = build_rag(grid.pixels.owner, picture, density, tuning)
     tree = build_tree(graph, params, tuning, params.post.min_size)
-    if segments is None:
-        labels = tree.cut(level=params.post.threshold)
-    else:
-        labels = tree.cut(segments=segments)
+    cut = {"level": params.post.threshold} if segments is None else {"segments": segments}
+    labels = tree.cut(**cut)
+    densest = densest_pixels(graph.regions, tree.segment_of_region(**cut), density)
     rows = labels.view(np.int32)  # as streams have them: kernels are compiled for one type
-    modes = find_modes(rows, densest_pixels(rows, density), grid, alive, params)
+    modes = find_modes(rows, densest, grid, alive, params)
     clock("post")
     return ImageSegmentation(
         labels,

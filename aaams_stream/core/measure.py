@@ -73,8 +73,11 @@ def remember_parents(
     rows = np.stack([split["id"], split["other"]], axis=1)
     if before is not None:
         rows = np.concatenate([before.parents, rows])
-    known = np.concatenate([after.tracks.ids, after.lost.ids])
-    return rows[np.isin(rows[:, 0], known)]
+    if not len(rows):
+        return rows
+    known = np.sort(np.concatenate([after.tracks.ids, after.lost.ids]))
+    at = np.minimum(np.searchsorted(known, rows[:, 0]), known.size - 1)
+    return np.asarray(rows[known[at] == rows[:, 0]])
 
 
 def _colours_and_modes(
@@ -99,8 +102,10 @@ def _colours_and_modes(
     rows["colour_spread"] = np.sqrt(np.maximum(variance, 0.0))
     rows["motion"] = sums[:, 6:]
     rows["age"] = state.index - 1 - tracks.first_frame
-    here = state.parents[np.isin(state.parents[:, 0], tracks.ids)]
-    rows["parent"][np.searchsorted(tracks.ids, here[:, 0])] = here[:, 1]
+    at = np.searchsorted(tracks.ids, state.parents[:, 0])
+    at[at == count] = 0
+    here = tracks.ids[at] == state.parents[:, 0]
+    rows["parent"][at[here]] = state.parents[here, 1]
     return rows
 
 

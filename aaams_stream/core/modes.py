@@ -26,25 +26,13 @@ class Modes:
     density: NDArray[np.float32]  # (k,) ρ at the mode
 
 
-def densest_pixels(labels: NDArray[np.int32], density: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the flat index (k,) of the densest pixel of each segment of labels (h, w)."""
-    densest = np.empty(int(labels.max()) + 1, np.int64)
-    kernels.densest_pixels(labels, density, densest)
-    return densest
-
-
-def densest_of_all(
-    densest: NDArray[np.int64], density: NDArray[np.float32], segments: NDArray[np.int32]
+def densest_pixels(
+    regions: NDArray[np.int32], segment_of_region: NDArray[np.int32], density: NDArray[np.float32]
 ) -> NDArray[np.int64]:
-    """Return what densest_pixels does for segments made of regions whose densest pixels are known.
-
-    densest, segments (n,): of each region its densest pixel and the segment, dense from 0.
-    """
-    # Densest last, of equals the first in raster order, so that it is the one that stays.
-    order = np.lexsort((-densest, density.reshape(-1)[densest]))
-    joined = np.empty(int(segments.max()) + 1, np.int64)
-    joined[segments[order]] = densest[order]
-    return joined
+    """Return the flat index (k,) of the densest pixel of each segment of regions (h, w)."""
+    densest = np.empty(int(segment_of_region.max()) + 1, np.int64)
+    kernels.densest_pixels(regions, segment_of_region, density, densest)
+    return densest
 
 
 def find_modes(

@@ -23,41 +23,27 @@ def split_by_motion(seen: Propagated, state: SegmenterState, tuning: Tuning) -> 
     if not tuning.split_motions:
         return
     labels, flow, tracks = seen.pixels.kept, seen.pixels.flow, state.tracks
-    sums = np.empty((len(tracks.ids), 6))
+    count = len(tracks.ids)
+    sums = np.empty((count, 6))
     kernels.measure_flow(labels, flow, tuning.split_stride, sums)
-    rows = np.flatnonzero(sums[:, 0] >= tuning.split_min_samples)
-    count = sums[rows, 0]
-    mean = sums[rows, 1:3] / count[:, None]
-    xx, xy, yy = (sums[rows, 3:] / count[:, None] - mean[:, [0, 0, 1]] * mean[:, [0, 1, 1]]).T
-    variance = xx + yy
-    # the least variance that two motions so far apart and so uneven can have
-    able = variance >= tuning.split_min_share * (1 - tuning.split_min_share) * tuning.split_gap**2
-    if not able.any():
-        return
-    rows, mean, xx, xy, yy = rows[able], mean[able], xx[able], xy[able], yy[able]
-    count, variance = count[able], variance[able]
-    angle = 0.5 * np.arctan2(2 * xy, xx - yy)  # the direction in which it varies most
-    longest = 0.5 * variance + np.hypot(0.5 * (xx - yy), xy)
-    step = np.sqrt(longest)[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    pairs = np.hstack([mean - step, mean + step])
-    chosen = np.full(len(tracks.ids), -1, np.int32)
-    chosen[rows] = np.arange(rows.size)
-    members = np.empty(int(count.sum()), np.int32)
+    limits = kernels.Limits(
+        tuning.split_min_samples,
+        tuning.split_min_share,
+        tuning.split_gap**2,
+        tuning.split_explained,
+    )
+    chosen = np.empty(count, np.int32)
+    pairs, means = np.empty((count, 4)), np.empty((count, 2))
+    counts, variances = np.empty((2, count))
+    found = kernels.begin_pairs(sums, limits, chosen, pairs, counts, means, variances)
+    members = np.empty(int(counts[:found].sum()), np.int32)
     back = np.empty((members.size, 2), np.float32)
     kernels.gather_flow(labels, flow, tuning.split_stride, chosen, members, back)
-    shares = np.empty((rows.size, 2))
-    kernels.part_flow(members, back, tuning.split_rounds, pairs, shares)
-
-    gap2 = ((pairs[:, :2] - pairs[:, 2:]) ** 2).sum(axis=1)
-    shares /= count[:, None]
-    between = shares.prod(axis=1) * gap2
-    apart = (gap2 >= tuning.split_gap**2) & (shares.min(axis=1) >= tuning.split_min_share)
-    apart &= between >= tuning.split_explained * variance
-    grown = tracks.first_frame[rows] < state.index - 1
-    own = np.where(grown[:, None], -tracks.motion[rows], mean)
-    off = ((pairs.reshape(-1, 2, 2) - own[:, None]) ** 2).sum(axis=2)
-    swapped = off[:, 1] < off[:, 0]
-    pairs[swapped] = pairs[swapped][:, [2, 3, 0, 1]]
-    chosen[rows] = np.where(apart, np.arange(rows.size), -1)
-    if apart.any():
+    shares = np.empty((found, 2))
+    kernels.part_flow(members, back, tuning.split_rounds, pairs[:found], shares)
+    grown = tracks.first_frame < state.index - 1
+    apart = kernels.judge_pairs(
+        chosen, limits, counts, means, variances, shares, tracks.motion, grown, pairs
+    )
+    if apart:
         kernels.unlabel_second_motion(labels, flow, chosen, pairs, RELABEL)

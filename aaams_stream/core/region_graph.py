@@ -81,8 +81,9 @@ def build_rag(
     moments, sums = np.zeros((count, 13)), np.zeros((count, 2))
     kernels.measure_regions(picture.planes, density, regions, moments, sums)
     if flow is not None:
-        sparse = flow[:: tuning.scene_stride, :: tuning.scene_stride].reshape(-1, 2)
-        scene = np.median(sparse, axis=0).astype(np.float64)
+        sparse = flow[:: tuning.scene_stride, :: tuning.scene_stride].reshape(-1, 2).T
+        middle = sparse.shape[1] // 2
+        scene = np.partition(sparse, middle, axis=1)[:, middle].astype(np.float64)  # the median
         kernels.measure_motion(flow, scene, regions, moments)
     expected = 4 * count  # a plane map has less than three pairs a region
     found = find_pairs(kernels.find_edges, picture.gradient, regions, expected=expected)

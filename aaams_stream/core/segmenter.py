@@ -25,7 +25,6 @@ from aaams_stream.core.measure import remember_parents
 from aaams_stream.core.merge_tree import build_tree, merge_criterion, merge_regions
 from aaams_stream.core.modes import (
     Modes,
-    densest_of_all,
     densest_pixels,
     find_modes,
     transported_modes,
@@ -140,9 +139,12 @@ def _cold_start(
     level = params.post.threshold
     if params.stream.segments:
         level = max(tree.level_of(params.stream.segments), tuning.noise_level)
-    labels = tree.cut(level=level).view(np.int32)
-    modes = find_modes(labels, densest_pixels(labels, density), grid, alive, params)
-    segments = graph.pooled(tree.segment_of_region(level=level), _colour_floor(params, tuning))
+    segment_of_region = tree.segment_of_region(level=level)
+    labels = np.empty_like(graph.regions)
+    label_maps.apply_lut(graph.regions, segment_of_region, labels)
+    densest = densest_pixels(graph.regions, segment_of_region, density)
+    modes = find_modes(labels, densest, grid, alive, params)
+    segments = graph.pooled(segment_of_region, _colour_floor(params, tuning))
     next_id, index = (1, 0) if state is None else (state.next_id, state.index)
     ids = np.arange(next_id, next_id + len(segments.area), dtype=np.uint32)
     events = [(EventKind.BIRTH, int(i), 0) for i in ids]
@@ -233,7 +235,7 @@ def _next_state(
     segment_of_region = row.astype(np.int32)[partition.part_of_region]
     labels = np.empty_like(regions)
     label_maps.apply_lut(regions, segment_of_region, labels)
-    densest = densest_of_all(densest_pixels(regions, density), density, segment_of_region)
+    densest = densest_pixels(regions, segment_of_region, density)
     modes = transported_modes(labels, densest, ids, advanced, tracks, params)
     segments = partition.graph.pooled(segment_of_region, _colour_floor(params, tuning))
     row_before = found.track_of[first]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.core import packed
 from aaams_stream.core.clusters import ClusterGrid, base_precision, kernel_scales
 from aaams_stream.core.features import Picture
 from aaams_stream.core.mean_shift import climb, iteration, merge_moved, shift_clusters
@@ -21,6 +20,7 @@ from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import mean_shift
 from aaams_stream.kernels import transport as kernels
+from aaams_stream.kernels.records import Transported
 from aaams_stream.params import Params
 
 # Added to the density of a transported cluster, whose own is at most 1: in every merge the denser
@@ -82,16 +82,14 @@ def _transport(
     """
     tracks, clusters = state.tracks, grid.clusters
     scales = kernel_scales(params, tuning, tuning.warm_thin)
-    clusters.bearing[: len(tracks.ids)] = 0.0  # a labelled pixel stands still: it has arrived
-    position = tracks.mode[here].copy()
-    position[:, packed.PLACE] += motion[here]
-    trajectory = tracks.trajectory[here] * np.float32(np.exp(-0.5 / params.time.sigma2))
-    trajectory[:, packed.MEAN] = tracks.trajectory[here, packed.MEAN]
-    trajectory[:, packed.MEAN_PLACE] += motion[here].astype(np.float32)
-    clusters.position[here] = position
-    clusters.trajectory[here] = trajectory
-    clusters.precision[here] = tracks.precision[here]
-    clusters.members[here] = np.maximum(tracks.area[here], tuning.adaptive_members)
+    kernels.move_clusters(
+        here,
+        Transported(tracks.mode, tracks.trajectory, tracks.precision, tracks.area),
+        motion,
+        np.float32(np.exp(-0.5 / params.time.sigma2)),
+        tuning.adaptive_members,
+        clusters,
+    )
     shift_clusters(grid, here, scales)
     mean_shift.refresh_bandwidths(here, clusters, scales)
     clusters.rho[here] += ABOVE_ANY

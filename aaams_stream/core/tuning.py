@@ -46,7 +46,7 @@ class Tuning:
     adaptive_members: int = 9
     # Iterations for pixels without a label in a warm frame. More cost time and change little: what
     # has not joined by then is sorted out as regions.
-    warm_iterations: int = 2
+    warm_iterations: int = 1
     # Windows of warm frames are read every so many rows: the mean of half the pixels of a window is
     # as good. 1: all rows, in twice the time; 3: noisy bearings.
     warm_thin: int = 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from aaams_stream.kernels.common import LANES, find_root
+from aaams_stream.kernels.common import LANES, find_root, numbers
 from aaams_stream.kernels.records import Clusters, Scales
 
 _LEVELS = 4096  # steps of density that order the merges
@@ -211,7 +211,7 @@ def merge_first(band, planes, clusters, scales):
         y0 = b * band
         y1 = min(y0 + band, h)
         order = np.empty((y1 - y0) * w, np.int32)
-        order_by_density(np.arange(y0 * w, y1 * w).astype(np.int32), rho, order)
+        order_by_density(numbers(y0 * w, y1 * w), rho, order)
         mine = Clusters(
             position, rho, shift, bearing, trajectory, precision, parent, members, changed
         )
@@ -233,7 +233,10 @@ def merge_first(band, planes, clusters, scales):
                 n += 1
     order = np.empty(n, np.int32)
     order_by_density(near[:n], rho, order)
-    return merged.sum() + merge_pixels(order, np.int64(0), h, planes, clusters, scales, w)
+    merges = merge_pixels(order, np.int64(0), h, planes, clusters, scales, w)
+    for b in range(bands):
+        merges += merged[b]
+    return merges
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")

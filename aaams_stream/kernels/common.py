@@ -50,6 +50,24 @@ def add_pair(a, b, slot, pairs, n):
 
 
 @njit(error_model="numpy")
+def filled(n, value):
+    """Return n times a value, int32: np.full takes a second to compile."""
+    out = np.empty(n, np.int32)
+    for i in range(n):
+        out[i] = value
+    return out
+
+
+@njit(error_model="numpy")
+def numbers(first, last):
+    """Return the numbers from `first` to before `last`, int32."""
+    out = np.empty(last - first, np.int32)
+    for i in range(last - first):
+        out[i] = first + i
+    return out
+
+
+@njit(error_model="numpy")
 def empty_marks(w):
     """Return room for the marks of a row: whole words, as `list_marked` reads them."""
     return np.zeros(-(-w // 8) * 8, np.uint8)
@@ -74,7 +92,7 @@ def list_marked(marks, places):
         if eights[e] != 0:
             for x in range(8 * e, 8 * e + 8):
                 places[n] = x
-                n += marks[x]
+                n += np.int64(marks[x])
             eights[e] = 0
     return n
 

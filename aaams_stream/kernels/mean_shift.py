@@ -239,7 +239,6 @@ def own_step(planes, u, p, thin, out):
     uy = u[4]
     spread = _CUTOFF_SQ / (px * py - pxy * pxy)
     half = np.sqrt(spread * py)
-    upright = pxy == np.float32(0.0)
     round_sq = _CUTOFF_SQ / px
     flat_sq = py / px
     reach = np.sqrt(spread * px)
@@ -265,7 +264,7 @@ def own_step(planes, u, p, thin, out):
         far_c = py * c * c
         far_d = py * d * d if y1 > y else _BEYOND
         far_e = py * e * e if y2 > y else _BEYOND
-        if upright:  # the widest of the three rows is the one nearest to the middle
+        if pxy == np.float32(0.0):  # the widest of the three rows is the one nearest to the middle
             near = max(max(c, -max(d, e)), np.float32(0.0))
             half = np.sqrt(max(round_sq - flat_sq * near * near, np.float32(0.0)))
         x0, chunks = lane_span(ux, half, pitch)
@@ -369,12 +368,12 @@ def all_adaptive(adaptive, u, p):
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def full_step(planes, owner, precision, u, p, out):
+def full_step(planes, owner, precision, u, p, thin, out):
     """Mean shift under the neighbours' bandwidths (Eq. 2b): Σ_g of each pixel's own cluster.
 
-    The window is that of the cluster at `u` with precision `p`. Runs of pixels of one cluster
-    share its bandwidth, so the inner loop has constants and vectorises. Writes the shift to out, 0
-    where nothing carries weight.
+    The window is that of the cluster at `u` with precision `p`, thinned as in `own_step`. Runs of
+    pixels of one cluster share its bandwidth, so the inner loop has constants and vectorises.
+    Writes the shift to out, 0 where nothing carries weight.
     """
     h, w = owner.shape
     scale = np.float32(1.0 / 64.0)
@@ -403,7 +402,9 @@ def full_step(planes, owner, precision, u, p, out):
     b2 = np.float32(0.0)
     b3 = np.float32(0.0)
     b4 = np.float32(0.0)
-    for y in range(max(int(np.ceil(uy - reach)), 0), min(int(np.floor(uy + reach)) + 1, h)):
+    top = max(int(np.ceil(uy - reach)), 0)
+    top += (int(uy + np.float32(0.5)) - top) % thin
+    for y in range(top, min(int(np.floor(uy + reach)) + 1, h), thin):
         dy = np.float32(y) - uy
         x0, x1 = row_span(px, pxy, py, dy, ux, w)
         while x0 < x1:
@@ -531,7 +532,7 @@ def shift_clusters(which, pixels, clusters, scales, kind):
         if members[u] >= least:
             kind[i] = 2 if all_adaptive(adaptive, place, own) else 1
         if kind[i] == 2:
-            full_step(planes, owner, precision, place, own, step)
+            full_step(planes, owner, precision, place, own, thin, step)
         else:
             own_step(planes, place, own, thin, step)
         for k in range(5):

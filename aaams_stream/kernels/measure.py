@@ -15,7 +15,7 @@ from aaams_stream.kernels.common import (
 )
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 def add_run(sums, row_l, row_a, row_b, flow, start, stop):
     """Add colours and motion of a run of pixels of one row to the sums (8,) of its segment.
 
@@ -51,7 +51,7 @@ def add_run(sums, row_l, row_a, row_b, flow, start, stop):
     sums[7] -= sv
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def measure_colours(labels, planes, flow, area, sums):
     """Add up the colours and the motion of every segment, run by run.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import find_root
+from aaams_stream.kernels.common import filled, find_root, numbers
 
 PLAIN = 0  # merge criterion: the paper's Bhattacharyya distance
 SIZE_AWARE = 1  # weighs it with region size and edge strength
@@ -223,8 +223,9 @@ def heap_with_room(keys, items, size):
         return keys, items
     more_keys = np.empty(2 * keys.size, np.float64)
     more_items = np.empty(2 * keys.size, np.int64)
-    more_keys[:size] = keys
-    more_items[:size] = items
+    for i in range(size):  # to assign a slice takes a second to compile
+        more_keys[i] = keys[i]
+        more_items[i] = items[i]
     return more_keys, more_items
 
 
@@ -234,9 +235,9 @@ def link_edges(regions, contacts):
     first = contacts.first
     second = contacts.second
     m = first.size
-    head = np.full(regions, -1, np.int32)
-    tail = np.full(regions, -1, np.int32)
-    following = np.full(2 * m, -1, np.int32)
+    head = filled(regions, -1)
+    tail = filled(regions, -1)
+    following = filled(2 * m, -1)
     for e in range(m):
         for side in range(2):
             r = first[e] if side == 0 else second[e]
@@ -247,7 +248,7 @@ def link_edges(regions, contacts):
                 following[tail[r]] = half
             tail[r] = half
     dead = np.zeros(m, np.bool_)
-    return _Lists(head, tail, following, dead, np.full(regions, -1, np.int32))
+    return _Lists(head, tail, following, dead, filled(regions, -1))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -363,7 +364,7 @@ def merge_regions(moments, contacts, origins, min_area, criterion, limits):
     track_of = origins.track_of
     regions = moments.shape[0]
     edges = first.size
-    parent = np.arange(regions).astype(np.int32)
+    parent = numbers(0, regions)
     lists = link_edges(regions, contacts)
     head = lists.head
     following = lists.following
@@ -371,7 +372,9 @@ def merge_regions(moments, contacts, origins, min_area, criterion, limits):
     survivor = np.empty(regions - 1, np.int32)
     absorbed = np.empty(regions - 1, np.int32)
     level = np.zeros(regions - 1, np.float64)
-    pixels = moments[:, 0].sum()
+    pixels = 0.0
+    for r in range(regions):
+        pixels += moments[r, 0]
     merges = 0
     keys = np.empty(edges + regions, np.float64)
     items = np.empty(edges + regions, np.int64)
@@ -463,10 +466,10 @@ def segments_of_regions(survivor, absorbed, merges, segment_of_region):
 
     Writes segment_of_region (k,) int32. Regions are numbered in raster order, and so are segments.
     """
-    parent = np.arange(segment_of_region.size).astype(np.int32)
+    parent = numbers(0, segment_of_region.size)
     for i in range(merges):
         parent[absorbed[i]] = survivor[i]
-    number = np.full(segment_of_region.size, -1, np.int32)
+    number = filled(segment_of_region.size, -1)
     n = 0
     for region in range(segment_of_region.size):
         r = find_root(parent, np.int32(region))

@@ -9,9 +9,12 @@ from aaams_stream.kernels.common import empty_marks, list_ends
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def densest_pixels(labels, density, best):
-    """Write the flat index of each region's densest pixel to best (k,) int64, ties to the first."""
-    h, w = labels.shape
+def densest_pixels(regions, segment_of_region, density, best):
+    """Write the flat index of each segment's densest pixel to best (n,) int64, ties to the first.
+
+    regions (h, w), each of a segment, segment_of_region (k,) int32.
+    """
+    h, w = regions.shape
     best[:] = -1
     top = np.empty(best.size, np.float32)
     marks = empty_marks(w)
@@ -19,14 +22,14 @@ def densest_pixels(labels, density, best):
     for y in range(h):
         row = density[y]
         start = 0
-        for k in range(list_ends(labels[y], marks, ends)):
+        for k in range(list_ends(regions[y], marks, ends)):
             densest = row[start]
             at = start
             for x in range(start + 1, ends[k] + 1):
                 if row[x] > densest:
                     densest = row[x]
                     at = x
-            r = labels[y, start]
+            r = segment_of_region[regions[y, start]]
             if best[r] < 0 or densest > top[r]:
                 best[r] = y * w + at
                 top[r] = densest

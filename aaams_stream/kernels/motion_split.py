@@ -7,8 +7,19 @@ the next, so statistics look at every `stride`-th pixel of every `stride`-th row
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+
+
+class Limits(NamedTuple):
+    """When two motions are two."""
+
+    samples: Any  # pixels that must be looked at
+    share: Any  # of them that either motion must have
+    gap_sq: Any  # squared pixels between the two
+    explained: Any  # share of the variance that the two must explain
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -40,6 +51,78 @@ def nearer(back_x, back_y, pair):
     bx = back_x - pair[2]
     by = back_y - pair[3]
     return int(bx * bx + by * by < ax * ax + ay * ay)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def begin_pairs(sums, limits, chosen, pairs, counts, means, variances):
+    """Choose the labels whose flow varies enough for two motions, and where to look for the two.
+
+    sums (k, 6) as from `measure_flow`; limits: `Limits`. Writes chosen (k,) int32: a row of what
+    follows, or -1; pairs (k, 4): the mean less and plus one standard deviation, along the direction
+    in which it varies most; counts, variances (k,) and means (k, 2). Returns how many are chosen.
+    """
+    # the least variance that two motions so far apart and so uneven can have
+    least = limits.share * (1.0 - limits.share) * limits.gap_sq
+    n = 0
+    for label in range(chosen.size):
+        chosen[label] = -1
+        count = sums[label, 0]
+        if count < limits.samples:
+            continue
+        x = sums[label, 1] / count
+        y = sums[label, 2] / count
+        xx = sums[label, 3] / count - x * x
+        xy = sums[label, 4] / count - x * y
+        yy = sums[label, 5] / count - y * y
+        if xx + yy < least:
+            continue
+        angle = 0.5 * np.arctan2(2.0 * xy, xx - yy)
+        longest = np.sqrt(0.5 * (xx + yy) + np.hypot(0.5 * (xx - yy), xy))
+        across = longest * np.cos(angle)
+        down = longest * np.sin(angle)
+        pairs[n, 0] = x - across
+        pairs[n, 1] = y - down
+        pairs[n, 2] = x + across
+        pairs[n, 3] = y + down
+        counts[n] = count
+        means[n, 0] = x
+        means[n, 1] = y
+        variances[n] = xx + yy
+        chosen[label] = n
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def judge_pairs(chosen, limits, counts, means, variances, shares, motion, grown, pairs):
+    """Leave those chosen whose two motions are two, the one that stays first; return how many.
+
+    Rows as from `begin_pairs`; shares (n, 2): how many of the pixels each of the two has; motion
+    (k, 2) and grown (k,) bool of the labels: of late, and whether there is any. Of the two the one
+    nearer to that stays; of a newborn the one nearer to the mean of all.
+    """
+    apart = 0
+    for label in range(chosen.size):
+        r = chosen[label]
+        if r < 0:
+            continue
+        first = shares[r, 0] / counts[r]
+        second = shares[r, 1] / counts[r]
+        across = pairs[r, 0] - pairs[r, 2]
+        down = pairs[r, 1] - pairs[r, 3]
+        gap_sq = across * across + down * down
+        between = first * second * gap_sq
+        enough = gap_sq >= limits.gap_sq and min(first, second) >= limits.share
+        if not enough or between < limits.explained * variances[r]:
+            chosen[label] = -1
+            continue
+        apart += 1
+        x = -motion[label, 0] if grown[label] else means[r, 0]
+        y = -motion[label, 1] if grown[label] else means[r, 1]
+        if nearer(x, y, pairs[r]):
+            for k in range(2):
+                pairs[r, k], pairs[r, 2 + k] = pairs[r, 2 + k], pairs[r, k]
+    return apart
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -90,35 +90,66 @@ def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def keep_run(label, model, row_l, row_a, row_b, gap, limits, limit, start, stop, kept):
-    """Write the label to kept (w,) for a run of pixels of one segment, -1 where it does not stay.
+def gather_row(nearest, labels, density, gap, strange_sq, warped, dense):
+    """Write label and density of where a row came from to warped and dense (w,); -1, 0: nowhere.
 
-    Returns how many stay.
-    model (9,): mean and inverse variance of the segment's colours; gap as from `compare_row`;
-    limit: squared σ within which a pixel that did not change stays.
+    nearest (w,) as `trace_row` found it; labels, density (h·w,) of the frame before. Returns how
+    many pixels came from somewhere, and of how many of them the gap exceeds a limit.
     """
-    l0 = model[0]
-    a0 = model[1]
-    b0 = model[2]
-    two = np.float32(2.0)
-    ll = model[3]
-    la = two * model[4]
-    lb = two * model[5]
-    aa = model[6]
-    ab = two * model[7]
-    bb = model[8]
+    came = np.int32(0)
+    strange = np.int32(0)
+    for x in range(warped.size):
+        within = nearest[x] >= 0
+        at = np.uintp(nearest[x] if within else np.int32(0))
+        warped[x] = labels[at] if within else np.int32(-1)
+        dense[x] = density[at] if within else np.float32(0.0)
+        came += np.int32(within)
+        strange += np.int32(within & (gap[x] > strange_sq))
+    return came, strange
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def keep_row(warped, colours, watched, limits, row_l, row_a, row_b, gap, marks, ends, kept, area):
+    """Write the labels of a row that stay to kept (w,), else -1; count them in area (k,).
+
+    warped (w,): the labels; colours, watched, limits as in `warp_labels`; row_l, row_a, row_b (w,):
+    the colours now; gap (w,) as from `compare_row`; marks, ends: scratch of `list_ends`. Goes run
+    by run of one label, whose numbers are then constants, so that it vectorises.
+    """
     tolerance = limits.tolerance
     inlier = limits.inlier
-    count = np.int32(0)
-    for x in range(np.uintp(start), np.uintp(stop)):
-        dl = row_l[x] - l0
-        da = row_a[x] - a0
-        db = row_b[x] - b0
-        off = (ll * dl + (la * da + lb * db)) * dl + (aa * da + ab * db) * da + bb * db * db
-        stays = off <= (inlier if gap[x] > tolerance else limit)
-        kept[x] = label if stays else np.int32(-1)
-        count += np.int32(stays)
-    return count
+    two = np.float32(2.0)
+    start = 0
+    for k in range(list_ends(warped, marks, ends)):
+        stop = ends[k] + 1
+        label = warped[start]
+        if label < 0:
+            for x in range(np.uintp(start), np.uintp(stop)):
+                kept[x] = label
+            start = stop
+            continue
+        # one that changed must be well inside the colours of its segment
+        limit = limits.outlier if watched[label] else np.float32(np.inf)
+        l0 = colours[label, 0]
+        a0 = colours[label, 1]
+        b0 = colours[label, 2]
+        ll = colours[label, 3]
+        la = two * colours[label, 4]
+        lb = two * colours[label, 5]
+        aa = colours[label, 6]
+        ab = two * colours[label, 7]
+        bb = colours[label, 8]
+        count = np.int32(0)
+        for x in range(np.uintp(start), np.uintp(stop)):
+            dl = row_l[x] - l0
+            da = row_a[x] - a0
+            db = row_b[x] - b0
+            off = (ll * dl + (la * da + lb * db)) * dl + (aa * da + ab * db) * da + bb * db * db
+            stays = off <= (inlier if gap[x] > tolerance else limit)
+            kept[x] = label if stays else np.int32(-1)
+            count += np.int32(stays)
+        area[label] += count
+        start = stop
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -132,8 +163,8 @@ def warp_labels(before, smooth, colours, watched, limits, out, area, inside, str
     outlier among the colours of its segment; also where it has changed, as in blur or new light,
     but lies well inside them; else -1. area (k,) int64 counts the pixels that each segment keeps,
     inside (h,) in each row those that came from inside the picture, strange (h,) those of them that
-    changed by more than a limit. Each loop over a row does one thing, without a branch; the last
-    goes run by run, so that it vectorises.
+    changed by more than a limit. Each step of a row is a function of its own: all in one, they take
+    twice the time.
     """
     h, w = before.labels.shape
     flat_labels = before.labels.reshape(h * w)
@@ -141,11 +172,12 @@ def warp_labels(before, smooth, colours, watched, limits, out, area, inside, str
     flat_planes = before.smooth.reshape(3 * h * w)
     planes = smooth
     flow = out.flow
-    strange_sq = limits.strange
     marks = empty_marks(w)
     ends = np.empty(w + 1, np.int32)
     area[:] = 0
-    columns = np.arange(w).astype(np.float32)
+    columns = np.empty(w, np.float32)
+    for x in range(w):
+        columns[x] = np.float32(x)
     nearest = np.empty(w, np.int32)
     corner = np.empty(w, np.int32)
     part_x = np.empty(w, np.float32)
@@ -157,39 +189,20 @@ def warp_labels(before, smooth, colours, watched, limits, out, area, inside, str
         row_b = planes[2, y]
         trace_row(y, flow[y].reshape(2 * w), columns, h, nearest, corner, part_x, part_y)
         compare_row(flat_planes, h, corner, part_x, part_y, row_l, row_a, row_b, gap)
-        warped = out.warped[y]
-        kept = out.kept[y]
-        density = out.density[y]
-        came = 0
-        differ = 0
-        for x in range(w):
-            within = nearest[x] >= 0
-            at = np.uintp(max(nearest[x], np.int32(0)))
-            warped[x] = flat_labels[at] if within else np.int32(-1)
-            density[x] = flat_density[at] if within else np.float32(0.0)
-            came += within
-            differ += within & (gap[x] > strange_sq)
-        inside[y] = came
-        strange[y] = differ
-        start = 0
-        for k in range(list_ends(warped, marks, ends)):
-            stop = ends[k] + 1
-            label = warped[start]
-            if label < 0:
-                kept[start:stop] = -1
-            else:
-                limit = limits.outlier if watched[label] else np.float32(np.inf)
-                area[label] += keep_run(
-                    label,
-                    colours[label],
-                    row_l,
-                    row_a,
-                    row_b,
-                    gap,
-                    limits,
-                    limit,
-                    start,
-                    stop,
-                    kept,
-                )
-            start = stop
+        inside[y], strange[y] = gather_row(
+            nearest, flat_labels, flat_density, gap, limits.strange, out.warped[y], out.density[y]
+        )
+        keep_row(
+            out.warped[y],
+            colours,
+            watched,
+            limits,
+            row_l,
+            row_a,
+            row_b,
+            gap,
+            marks,
+            ends,
+            out.kept[y],
+            area,
+        )

@@ -52,6 +52,15 @@ class Clusters(NamedTuple):
     changed: NDArray[np.bool_]  # (n,) whether its bandwidth is out of date
 
 
+class Transported(NamedTuple):
+    """What clusters bring along from the frame before: columns of its tracks."""
+
+    mode: Floats  # (k, 5)
+    trajectory: Floats  # (k, 15)
+    precision: Floats  # (k, 10)
+    area: NDArray[np.int64]  # (k,)
+
+
 class Before(NamedTuple):
     """What the frame before left of its pixels."""
 

@@ -130,7 +130,7 @@ def one_other(own, a, b, c, d):
     return other
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def poll_neighbours(
     y, x, labels, flat_labels, warped, planes, colours, colour_scale, stay, names, sums
 ):

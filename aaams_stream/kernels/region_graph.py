@@ -78,7 +78,7 @@ def label_components(owner, labels):
     return n
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 def add_run(m, row_l, row_a, row_b, weights, l0, a0, b0, begin, end):
     """Add a run of pixels of one row to the sums m (13,) of its region, about a colour.
 
@@ -122,7 +122,7 @@ def add_run(m, row_l, row_a, row_b, weights, l0, a0, b0, begin, end):
     m[10] += bb
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def measure_regions(planes, density, labels, moments, sums):
     """Sum density-weighted colour moments of each region into moments (k, 13) float64, zeroed.
 

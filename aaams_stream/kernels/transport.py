@@ -9,6 +9,32 @@ from aaams_stream.kernels.common import empty_marks, list_ends
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def move_clusters(here, tracks, motion, fade, least, clusters):
+    """Let the clusters of tracks go along with their motion (k, 2), trajectories fading.
+
+    here (m,) int32: rows of tracks, `records.Transported`, and of clusters. A pixel that
+    bears a label has arrived: its bearing is 0. least: members a transported cluster has.
+    """
+    for c in range(motion.shape[0]):
+        for k in range(5):
+            clusters.bearing[c, k] = np.float32(0.0)
+    for c in here:
+        for k in range(5):
+            clusters.position[c, k] = tracks.mode[c, k]
+        for k in range(15):
+            mean = 1 <= k < 6
+            clusters.trajectory[c, k] = tracks.trajectory[c, k] * (
+                np.float32(1.0) if mean else fade
+            )
+        for k in range(2):
+            clusters.position[c, 3 + k] += np.float32(motion[c, k])
+            clusters.trajectory[c, 4 + k] += np.float32(motion[c, k])
+        for k in range(10):
+            clusters.precision[c, k] = tracks.precision[c, k]
+        clusters.members[c] = max(tracks.area[c], least)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def number_clusters(labels, flow, owner, adaptive, area, motion):
     """Let labels number the transported clusters, and newcomers those that follow, in raster order.
 

@@ -95,15 +95,13 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
             name_d = lower[beside]
             best = out[x]
             most = poll(best, name_a, name_b, name_c, name_d, a, b, c, d)
-            for name in (name_a, name_b, name_c, name_d):
+            for name in (name_a, name_b, name_c, name_d):  # without a branch: half would be wrong
                 total = poll(name, name_a, name_b, name_c, name_d, a, b, c, d)
-                if total > most:
-                    most = total
-                    best = name
-            if best != out[x]:
-                places[y, asked] = x
-                wanted[y, asked] = best
-                asked += np.int32(1)
+                best = name if total > most else best
+                most = max(total, most)
+            places[y, asked] = x
+            wanted[y, asked] = best
+            asked += np.int32(best != out[x])
         wishes[y] = asked
 
 
