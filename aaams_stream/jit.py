@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import os
 import pkgutil
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -38,6 +40,8 @@ STREAM_FILES = (
 Kernel: TypeAlias = Any  # numba's dispatcher, of which parts are needed that have no types
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the processes that compile
 _SHARES = 2  # processes that compile at a time, where there are as many cores
+_LOOK_SECONDS = 0.5  # between looks how far compiling has come
+_listeners: list[Callable[[int, int], None]] = []
 _UNUSED = 30 * 24 * 3600.0  # seconds after which the compiled code of other sources is removed
 
 
@@ -52,6 +56,11 @@ class Call(NamedTuple):
         """The file of the kernel."""
         name: str = self.kernel.py_func.__module__
         return name.rpartition(".")[2]
+
+
+def tell_progress(listener: Callable[[int, int], None]) -> None:
+    """Have a listener told how many kernels are compiled, and of how many, while that lasts."""
+    _listeners.append(listener)
 
 
 @functools.cache
@@ -77,9 +86,11 @@ def compile_ahead() -> None:
         if stream_is_compiled():  # by the one that was waited for
             return
         if shares > 1:
-            _warm_up([["--share", f"{share}/{shares}"] for share in range(shares)])
-        _warm_up([["video"]])  # a real run: compiles what the shares missed
+            _warm_up("--shares", str(shares))
+        if not stream_is_compiled():
+            _warm_up("video")  # a real run: compiles what the shares missed
         sweep(kernels.CACHE_FOLDER)
+        _tell(done=True)
 
 
 def stream_is_compiled() -> bool:
@@ -114,15 +125,43 @@ def kernels_of(file: str) -> list[Kernel]:
     return [kernel for kernel in found if kernel.py_func.__module__ == module.__name__]
 
 
-def compile_share(calls: Sequence[Call], share: int, shares: int) -> None:
-    """Compile the kernels of every `shares`-th file, from file number `share` on.
+def compile_shares(calls: Sequence[Call], shares: int) -> None:
+    """Compile the kernels of all files by so many processes.
 
     A kernel calls those of its own file and the helpers of `common.py`, which are not cached by
-    themselves: no two processes write the same.
+    themselves: no two processes write the same. They are forked, so that what led here is not done
+    again; where that cannot be, one compiles all. No thread runs yet that a fork could lose.
     """
-    mine = STREAM_FILES[share::shares]
+    mine, *others = shared_out(shares if hasattr(os, "fork") else 1)
+    children = []
+    for files in others:
+        child = os.fork()
+        if not child:
+            try:
+                _compile_files(calls, files)
+            finally:
+                os._exit(0)  # what is missing now is compiled by a real run
+        children.append(child)
+    _compile_files(calls, mine)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def shared_out(shares: int) -> list[list[str]]:
+    """Return the files of a stream in so many lists that take about as long to compile.
+
+    The longest file goes to whom has least, and so on: the length of its text tells.
+    """
+    lengths = {file: len(inspect.getsource(_module(file))) for file in STREAM_FILES}
+    lists: list[list[str]] = [[] for _ in range(shares)]
+    for file in sorted(STREAM_FILES, key=lambda name: -lengths[name]):
+        min(lists, key=lambda files: sum(lengths[name] for name in files)).append(file)
+    return lists
+
+
+def _compile_files(calls: Sequence[Call], files: Sequence[str]) -> None:
     for call in calls:
-        if call.file in mine:
+        if call.file in files:
             call.kernel.compile(call.signature)
 
 
@@ -193,8 +232,19 @@ def _only_one(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _warm_up(shares: list[list[str]]) -> None:
-    """Run `aaams-stream warmup` with each list of words side by side; none outlives this call."""
+def _tell(done: bool = False) -> None:
+    """Tell listeners how many kernels of a stream have compiled code in the folder."""
+    if not _listeners:
+        return
+    every = [kernel for file in STREAM_FILES for kernel in kernels_of(file)]
+    total = sum(kernel.targetoptions.get("inline") != "always" for kernel in every)
+    count = sum(1 for _ in kernels.CACHE_FOLDER.rglob("*.nbi"))  # an index for each
+    for listener in _listeners:
+        listener(total if done else min(count, total - 1), total)
+
+
+def _warm_up(*words: str) -> None:
+    """Run `aaams-stream warmup` with these words in a process that does not outlive this call."""
     environment = {
         **os.environ,
         _COMPILING: "1",
@@ -202,14 +252,32 @@ def _warm_up(shares: list[list[str]]) -> None:
         "PYTHONPATH": os.pathsep.join(folder or os.getcwd() for folder in sys.path),
     }
     nothing = subprocess.DEVNULL  # standard input may be the video
-    with ExitStack() as stack:
-        running = []
-        for words in shares:
-            command = [sys.executable, "-P", "-m", "aaams_stream", "warmup", *words]
-            process = subprocess.Popen(
-                command, env=environment, stdin=nothing, stdout=nothing, stderr=nothing
-            )
-            running.append(stack.enter_context(process))
-            stack.callback(process.kill)
-        for process in running:
-            process.wait()
+    command = [sys.executable, "-P", "-m", "aaams_stream", "warmup", *words]
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+        start_new_session=True,  # so that it can be ended with those it forked
+    )
+    try:
+        while True:
+            try:
+                process.wait(_LOOK_SECONDS)
+                return
+            except subprocess.TimeoutExpired:
+                _tell()
+    finally:
+        if process.poll() is None:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those it forked."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()

@@ -21,9 +21,12 @@ _BAR_WIDTH = 24
 class Meter:
     """Shows progress on stderr: a bar on a terminal, a line every ten seconds elsewhere."""
 
-    def __init__(self, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, quiet: bool, clock: Callable[[], float] = time.monotonic, unit: str = "frame"
+    ) -> None:
         self._quiet = quiet
         self._clock = clock
+        self._unit = unit
         self._bar = sys.stderr.isatty()
         self._shown = -math.inf if self._bar else clock()
         self._open = False
@@ -50,7 +53,7 @@ class Meter:
             return
         self._shown = now
         if not self._bar:
-            line = f"frame {_count(done, total)}, {rest}".rstrip(", ")
+            line = f"{self._unit} {_count(done, total)}, {rest}".rstrip(", ")
             print(line, file=sys.stderr, flush=True)
             return
         line = f"\r{_bar(done, total)}{_count(done, total)} {rest}\x1b[K"

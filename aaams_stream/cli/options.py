@@ -103,13 +103,23 @@ def add_reporting(parser: argparse.ArgumentParser) -> None:
 
 
 def say_if_cold(quiet: bool) -> None:
-    """Tell a first-time user why the first run takes long."""
+    """Tell a first-time user why the first run takes long, and how far it has come."""
     if quiet:
         return
-    from aaams_stream.jit import stream_is_compiled
+    from aaams_stream.cli.meter import Meter
+    from aaams_stream.jit import stream_is_compiled, tell_progress
 
-    if not stream_is_compiled():
-        print("compiling kernels, once, about a minute …", file=sys.stderr, flush=True)
+    if stream_is_compiled():
+        return
+    print("compiling kernels, once, about half a minute …", file=sys.stderr, flush=True)
+    meter = Meter(quiet, unit="kernel")
+
+    def show(done: int, total: int) -> None:
+        meter.count(done, total)
+        if done == total:
+            meter.close()
+
+    tell_progress(show)
 
 
 def seconds(text: str) -> Fraction:

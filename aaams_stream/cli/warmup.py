@@ -24,8 +24,8 @@ def add_commands(commands: Any) -> None:
         choices=tuple(RECIPES),
         help=f"compile only what this needs: {', '.join(RECIPES)}",
     )
-    # for `jit.compile_ahead`: one of several processes that compile the kernels of a stream
-    warmup.add_argument("--share", type=_share, help=argparse.SUPPRESS)
+    # for `jit.compile_ahead`: the kernels of a stream, by so many processes
+    warmup.add_argument("--shares", type=int, help=argparse.SUPPRESS)
     warmup.set_defaults(run=run_warmup)
 
 
@@ -33,18 +33,13 @@ def run_warmup(args: argparse.Namespace) -> int:
     """Compile the kernels of every subject, or of one, and say how long it took."""
     options.use_threads()
     start = time.perf_counter()
-    if args.share:
-        from aaams_stream.jit import compile_share
+    if args.shares:
+        from aaams_stream.jit import compile_shares
         from aaams_stream.run.warmup import stream_calls
 
-        compile_share(stream_calls(), *args.share)
+        compile_shares(stream_calls(), args.shares)
     else:
         for subject in [args.subject] if args.subject else RECIPES:
             RECIPES[subject]()
     print(f"kernels are ready ({time.perf_counter() - start:.1f} s)")
     return 0
-
-
-def _share(text: str) -> tuple[int, int]:
-    share, _, shares = text.partition("/")
-    return int(share), int(shares)

@@ -35,33 +35,11 @@ def backward_flow(
     while min(pairs[-1][0].shape) >= 2 * _LEAST_SIDE:
         here, there = pairs[-1]
         pairs.append((features.halved(here), features.halved(there)))
-    flow = _search(*pairs[-1], None, tuning)
-    for pair in reversed(pairs[_FINEST_SCALES[quality] : -1]):
-        flow = _search(*pair, flow, tuning)
+    finest = min(_FINEST_SCALES[quality], len(pairs) - 1)
+    flow = np.empty((0, 0, 2), np.float32)
+    for here, there in reversed(pairs[finest:]):
+        coarse, flow = flow, np.empty((*here.shape, 2), np.float32)
+        kernels.search_level(here, there, coarse, tuning.flow_stride, tuning.flow_steps, flow)
     h, w = flow.shape[:2]
     flow *= np.array([shape[1] / w, shape[0] / h], np.float32)
     return features.resized(flow, shape)
-
-
-def _search(
-    now: NDArray[np.uint8],
-    before: NDArray[np.uint8],
-    coarse: NDArray[np.float32] | None,
-    tuning: Tuning,
-) -> NDArray[np.float32]:
-    """Return the flow (h, w, 2) of one level, sought from that of the level above."""
-    h, w = now.shape
-    pad, side, stride = kernels.PAD, kernels.SIDE, tuning.flow_stride
-    here, there = np.empty((2, h + 2 * pad, w + 2 * pad), np.float32)
-    across, down = np.empty((2, h, w), np.float32)
-    kernels.pad_plane(now, here)
-    kernels.pad_plane(before, there)
-    kernels.find_slopes(here, across, down)
-    found = np.zeros((-(-(h - side) // stride) + 1, -(-(w - side) // stride) + 1, 2), np.float32)
-    if coarse is not None:
-        kernels.begin_search(coarse, stride, found, h, w)
-    errors = np.empty(found.shape[:2], np.float32)
-    kernels.search_patches(here, there, across, down, stride, tuning.flow_steps, found, errors)
-    flow = np.empty((h, w, 2), np.float32)
-    kernels.spread_patches(here, there, stride, found, np.empty((3, h, w), np.float32), flow)
-    return flow

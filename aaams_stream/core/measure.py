@@ -91,12 +91,14 @@ def _colours_and_modes(
     kernels.measure_colours(state.labels, picture.planes, flow, area, sums)
     sums /= area[:, None]
     variance = sums[:, 3:6] - sums[:, :3] ** 2
-    bandwidth = packed.bandwidths(tracks.precision)
+    bandwidth_colour = np.empty((count, 6), np.float32)
+    bandwidth_space = np.empty((count, 3), np.float32)
+    kernels.invert_precisions(tracks.precision, bandwidth_colour, bandwidth_space)
     rows = np.zeros(count, SEGMENT_DTYPE)
     rows["id"] = tracks.ids
     rows["mode"] = tracks.mode
-    rows["bandwidth_colour"] = bandwidth[:, packed.ROW, packed.COLUMN]
-    rows["bandwidth_space"] = bandwidth[:, [3, 3, 4], [3, 4, 4]]
+    rows["bandwidth_colour"] = bandwidth_colour
+    rows["bandwidth_space"] = bandwidth_space
     rows["density"] = tracks.density
     rows["colour"] = sums[:, :3]
     rows["colour_spread"] = np.sqrt(np.maximum(variance, 0.0))

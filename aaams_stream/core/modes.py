@@ -48,25 +48,27 @@ def find_modes(
     part of one. Its mode is the densest of those that stand inside it; a part cut off from its
     mode gets its densest pixel and the base bandwidth.
     """
-    pixels, clusters = grid.pixels, grid.clusters
-    y, x = np.divmod(densest, labels.shape[1])
-    position = np.stack([*pixels.planes[:, y, x], x, y], axis=1).astype(np.float32)
-    position += clusters.bearing[pixels.start[y, x]]
-    density = pixels.density[y, x]
-    trajectory = np.zeros((len(densest), 15), np.float32)
-    trajectory[:, packed.WEIGHT] = density
-    trajectory[:, packed.MEAN] = position
-    precision = np.tile(base_precision(params), (len(densest), 1))
-
-    winner = np.empty(len(densest), np.int32)
-    kernels.densest_clusters(labels, which, clusters, winner)
-    held = np.flatnonzero(winner >= 0)
-    winner = winner[held]
-    position[held] = clusters.position[winner]
-    precision[held] = clusters.precision[winner]
-    trajectory[held] = clusters.trajectory[winner]
-    density[held] = clusters.rho[winner]
-    return Modes(position, precision, trajectory, density)
+    count = len(densest)
+    winner = np.empty(count, np.int32)
+    kernels.densest_clusters(labels, which, grid.clusters, winner)
+    modes = Modes(
+        np.empty((count, 5), np.float32),
+        np.empty((count, 10), np.float32),
+        np.empty((count, 15), np.float32),
+        np.empty(count, np.float32),
+    )
+    kernels.take_modes(
+        winner,
+        densest,
+        grid.pixels,
+        grid.clusters,
+        base_precision(params),
+        modes.position,
+        modes.precision,
+        modes.trajectory,
+        modes.density,
+    )
+    return modes
 
 
 def transported_modes(

@@ -52,6 +52,30 @@ def find_slopes(now, across, down):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def search_level(now, before, coarse, stride, steps, flow):
+    """Write the flow (h, w, 2) of one level: from each pixel of `now` to where it was.
+
+    now, before (h, w) uint8; coarse: the flow of the level above, of half the size, or empty.
+    """
+    h, w = now.shape
+    here = np.empty((h + 2 * PAD, w + 2 * PAD), np.float32)
+    there = np.empty((h + 2 * PAD, w + 2 * PAD), np.float32)
+    pad_plane(now, here)
+    pad_plane(before, there)
+    across = np.empty((h, w), np.float32)
+    down = np.empty((h, w), np.float32)
+    find_slopes(here, across, down)
+    rows = (h - SIDE + stride - 1) // stride + 1
+    columns = (w - SIDE + stride - 1) // stride + 1
+    found = np.zeros((rows, columns, 2), np.float32)
+    if coarse.size:
+        begin_search(coarse, stride, found, h, w)
+    errors = np.empty((rows, columns), np.float32)
+    search_patches(here, there, across, down, stride, steps, found, errors)
+    spread_patches(here, there, stride, found, np.empty((3, h, w), np.float32), flow)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def begin_search(coarse, stride, found, h, w):
     """Start the patches of a picture (h, w) from the flow of one half as large."""
     high, wide, _ = coarse.shape

@@ -112,7 +112,7 @@ def density_at(planes, density, u, colour_weight, space_weight):
     return rho
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def seed_clusters(pixels, clusters, scales):
     """Found one cluster per pixel, standing where the first shift took it."""
     planes = pixels.planes
@@ -123,7 +123,7 @@ def seed_clusters(pixels, clusters, scales):
     colour = scales.colour
     space = scales.space
     h, w = density.shape
-    for y in prange(h):
+    for y in range(h):
         for x in range(w):
             c = y * w + x
             for k in range(3):

@@ -77,6 +77,35 @@ def measure_colours(labels, planes, flow, area, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def invert_precisions(precision, colour, space):
+    """Write the bandwidths, upper triangles (k, 6) and (k, 3), of precisions (k, 10), float32."""
+    for i in range(precision.shape[0]):
+        ll = np.float64(precision[i, 0])
+        la = np.float64(precision[i, 1])
+        lb = np.float64(precision[i, 2])
+        aa = np.float64(precision[i, 3])
+        ab = np.float64(precision[i, 4])
+        bb = np.float64(precision[i, 5])
+        c0 = aa * bb - ab * ab
+        c1 = lb * ab - la * bb
+        c2 = la * ab - lb * aa
+        f = 1.0 / (ll * c0 + la * c1 + lb * c2)
+        colour[i, 0] = c0 * f
+        colour[i, 1] = c1 * f
+        colour[i, 2] = c2 * f
+        colour[i, 3] = (ll * bb - lb * lb) * f
+        colour[i, 4] = (la * lb - ll * ab) * f
+        colour[i, 5] = (ll * aa - la * la) * f
+        xx = np.float64(precision[i, 6])
+        xy = np.float64(precision[i, 7])
+        yy = np.float64(precision[i, 8])
+        f = 1.0 / (xx * yy - xy * xy)
+        space[i, 0] = yy * f
+        space[i, 1] = -xy * f
+        space[i, 2] = xx * f
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_sides(a, b, count, pairs, n):
     """Count sides that two segments share; return the number of pairs, -1 if there are too many."""
     if n < 0:

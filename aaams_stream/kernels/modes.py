@@ -52,3 +52,39 @@ def densest_clusters(labels, which, clusters, best):
         r = labels[y, x]
         if best[r] < 0 or rho[c] >= rho[best[r]]:
             best[r] = c
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def take_modes(winner, densest, pixels, clusters, base, position, precision, trajectory, density):
+    """Write the mode of each segment: its cluster's or, without one, that of its densest pixel.
+
+    winner (k,) as from `densest_clusters`, densest (k,) as from `densest_pixels`; base (10,): the
+    precision of a mode without a cluster. Writes rows as in `records.Clusters`.
+    """
+    w = pixels.density.shape[1]
+    for i in range(winner.size):
+        c = winner[i]
+        if c >= 0:
+            for k in range(5):
+                position[i, k] = clusters.position[c, k]
+            for k in range(10):
+                precision[i, k] = clusters.precision[c, k]
+            for k in range(15):
+                trajectory[i, k] = clusters.trajectory[c, k]
+            density[i] = clusters.rho[c]
+            continue
+        y = densest[i] // w
+        x = densest[i] - y * w
+        began = pixels.start[y, x]
+        for k in range(3):
+            position[i, k] = pixels.planes[k, y, x] + clusters.bearing[began, k]
+        position[i, 3] = np.float32(x) + clusters.bearing[began, 3]
+        position[i, 4] = np.float32(y) + clusters.bearing[began, 4]
+        density[i] = pixels.density[y, x]
+        for k in range(10):
+            precision[i, k] = base[k]
+        for k in range(15):
+            trajectory[i, k] = np.float32(0.0)
+        trajectory[i, 0] = density[i]
+        for k in range(5):
+            trajectory[i, 1 + k] = position[i, k]

@@ -49,7 +49,7 @@ def sample_segments(before, wanted, size, samples, found):
                 found[r] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_matches(pixels, columns, colours, n, dx, dy, planes, labels, w, tolerance_sq, best):
     """Count pixels that, moved by (dx, dy), meet one without a label in their own colour.
 

@@ -7,12 +7,14 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def alike(small_rgb, v, u, rgb, y, x, weights):
-    """Return how much pixel (v, u) of the smaller picture looks like (y, x) of the larger."""
-    dr = np.int32(small_rgb[v, u, 0]) - np.int32(rgb[y, x, 0])
-    dg = np.int32(small_rgb[v, u, 1]) - np.int32(rgb[y, x, 1])
-    db = np.int32(small_rgb[v, u, 2]) - np.int32(rgb[y, x, 2])
-    return weights[min((dr * dr + dg * dg + db * db) >> 4, np.int32(weights.size - 1))]
+def alike(row, u, red, green, blue, weights):
+    """Return how much pixel u of a row (3w,) of the smaller picture looks like a colour."""
+    at = np.uintp(u) * np.uintp(3)  # unsigned: not checked for counting from the end
+    dr = np.int32(row[at]) - red
+    dg = np.int32(row[at + np.uintp(1)]) - green
+    db = np.int32(row[at + np.uintp(2)]) - blue
+    step = min((dr * dr + dg * dg + db * db) >> 4, np.int32(weights.size - 1))
+    return weights[np.uintp(step)]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -52,22 +54,21 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
     open_ = np.empty(wide, np.uint32)
     for y in range(high):
         row = (2 * y + 1) * h // (2 * high)
-        at = np.float32((y + 0.5) * h / high - 0.5)
-        above = max(row - (at < row), 0)
+        middle = np.float32((y + 0.5) * h / high - 0.5)
+        above = max(row - (middle < row), 0)
         below = min(above + 1, h - 1)
-        far_row = abs(at - np.float32(above))
+        far_row = abs(middle - np.float32(above))
         near_above = np.float32(1.5) - far_row
         near_below = np.float32(0.5) + far_row if above + 1 < h else none
         upper = small[above]
         lower = small[below]
+        upper_rgb = small_rgb[above].reshape(3 * w)
+        lower_rgb = small_rgb[below].reshape(3 * w)
+        colours = rgb[y].reshape(3 * wide)
         for u in range(w - 1):
-            label = small[above, u]
-            mixed[u] = (
-                (small[above, u + 1] != label)
-                | (small[below, u] != label)
-                | (small[below, u + 1] != label)
-            )
-        mixed[w - 1] = small[above, w - 1] != small[below, w - 1]
+            label = upper[u]
+            mixed[u] = (upper[u + 1] != label) | (lower[u] != label) | (lower[u + 1] != label)
+        mixed[w - 1] = upper[w - 1] != lower[w - 1]
         line = small[row]
         out = nearest[y]
         for x in range(wide):
@@ -85,10 +86,14 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
             near = np.float32(1.5) - far
             # beyond the rim nobody votes
             next_to = np.float32(0.5) + far if u + np.uint32(1) < np.uint32(w) else none
-            a = near_above * near * alike(small_rgb, above, u, rgb, y, x, weights)
-            b = near_above * next_to * alike(small_rgb, above, beside, rgb, y, x, weights)
-            c = near_below * near * alike(small_rgb, below, u, rgb, y, x, weights)
-            d = near_below * next_to * alike(small_rgb, below, beside, rgb, y, x, weights)
+            at = np.uintp(x) * np.uintp(3)
+            red = np.int32(colours[at])
+            green = np.int32(colours[at + np.uintp(1)])
+            blue = np.int32(colours[at + np.uintp(2)])
+            a = near_above * near * alike(upper_rgb, u, red, green, blue, weights)
+            b = near_above * next_to * alike(upper_rgb, beside, red, green, blue, weights)
+            c = near_below * near * alike(lower_rgb, u, red, green, blue, weights)
+            d = near_below * next_to * alike(lower_rgb, beside, red, green, blue, weights)
             name_a = upper[u]
             name_b = upper[beside]
             name_c = lower[u]
