@@ -117,12 +117,16 @@ class LostTracks:
 
     def where(self, keep: NDArray[Any] | slice) -> LostTracks:
         """Return the rows that `keep` selects."""
+        if not isinstance(keep, slice) and keep.dtype == np.bool_ and keep.all():
+            return self
         return LostTracks(*(getattr(self, c.name)[keep] for c in dataclasses.fields(self)))
 
     def with_gone(
         self, table: TrackTable, gone: NDArray[np.int64], index: int, most: int
     ) -> LostTracks:
         """Add the rows `gone` of the table, not seen in frame `index`; the last `most` stay."""
+        if not len(gone):
+            return self
         joined = LostTracks(
             np.concatenate([self.ids, table.ids[gone]]),
             np.concatenate([self.first_frame, table.first_frame[gone]]),
