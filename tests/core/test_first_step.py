@@ -12,7 +12,7 @@ from aaams_stream.kernels import mean_shift
 from aaams_stream.params import Params
 
 
-def first_steps(planes, width, where, density_scale=1.0, which=None):
+def first_steps(planes, width, where, density_scale=1.0, which=None, thin=1):
     """Run first_step for the pixels `where`, which found the clusters `which`, else their own.
 
     Returns bearing, position and density; what is not written is not a number.
@@ -26,7 +26,7 @@ def first_steps(planes, width, where, density_scale=1.0, which=None):
         array[:] = np.nan
     base, scale = base_precision(params), np.float32(density_scale)
     which = where if which is None else which
-    mean_shift.first_step(where, which, pixels, clusters, base, scale)
+    mean_shift.first_step(where, which, pixels, clusters, base, scale, thin)
     return clusters.bearing, clusters.position, pixels.density
 
 

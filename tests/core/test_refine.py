@@ -14,27 +14,29 @@ from support.tracks import propagated, tracks_of
 from aaams_stream.core import features
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.tuning import Tuning
-from aaams_stream.kernels.refine import Poll, grow_labels, relabel_boundary
+from aaams_stream.kernels.refine import REACH, Poll, grow_labels, relabel_boundary
 from aaams_stream.params import Params
 
 SCALE = np.float32(1 / (64 * 16.0))  # of votes: σ² = 16
-REACH, STAY = 2, np.float32(1.0)
+STAY = np.float32(1.0)
 
 
-def relabelled(labels, planes, warped=None, reach=REACH, stay=STAY):
+def relabelled(labels, planes, warped=None, stay=STAY):
     """Run relabel_boundary; warped: the labels themselves unless given."""
     out = np.empty_like(labels)
-    poll = Poll(labels if warped is None else warped, planes, SCALE, reach, stay)
-    relabel_boundary(labels, poll, out)
+    fringe = np.empty(labels.size, np.int32)
+    poll = Poll(labels if warped is None else warped, planes, SCALE, stay)
+    count = relabel_boundary(labels, poll, -1, out, fringe)
+    np.testing.assert_array_equal(fringe[:count], np.flatnonzero(labels == -1))
     return out
 
 
-def grown(labels, planes, enough, warped=None, reach=REACH, rounds=1):
+def grown(labels, planes, enough, warped=None, rounds=1):
     """Run grow_labels on the pixels that bear -1; return what they bear then."""
-    pixels = np.flatnonzero(labels == -1)
+    pixels = np.flatnonzero(labels == -1).astype(np.int32)
     out = labels.copy()
     warped = np.full_like(labels, -1) if warped is None else warped
-    poll = Poll(warped, planes, SCALE, reach, STAY)
+    poll = Poll(warped, planes, SCALE, STAY)
     grow_labels(pixels, out, poll, np.float32(enough), rounds)
     return out.ravel()[pixels].tolist()
 
@@ -81,17 +83,17 @@ def test_relabel_boundary_decides_all_pixels_at_once():
     """Each of two columns prefers the other's label; one after another, one would win."""
     labels = drawn("01", "01", "01", "01")
     warped = 1 - labels
-    out = relabelled(labels, grey_planes(np.zeros(labels.shape)), warped, reach=0)
+    out = relabelled(labels, grey_planes(np.zeros(labels.shape)), warped)
     np.testing.assert_array_equal(out, warped)
 
 
 def test_relabel_boundary_gives_the_predicted_label_a_head_start():
-    """One neighbour of the same colour on either side: the earlier self decides, else the own."""
-    labels = drawn("0011")
+    """Two neighbours of the same colour on either side: the earlier self decides, else the own."""
+    labels = drawn("000111")
     planes = grey_planes(np.zeros(labels.shape))
-    np.testing.assert_array_equal(relabelled(labels, planes, reach=1, stay=np.float32(0)), labels)
-    out = relabelled(labels, planes, drawn("0111"), reach=1)
-    np.testing.assert_array_equal(out, drawn("0111"))
+    np.testing.assert_array_equal(relabelled(labels, planes, stay=np.float32(0)), labels)
+    out = relabelled(labels, planes, drawn("001111"))
+    np.testing.assert_array_equal(out, drawn("001111"))
 
 
 @given(label_maps(-2, 4), st.integers(0, 2**31))
@@ -163,7 +165,7 @@ def test_grow_labels_joins_only_segments_that_touch_the_pixel():
 
 
 def test_grow_labels_takes_the_first_found_of_equal_weights():
-    assert grown(drawn("1", ".", "0"), grey_planes(np.zeros((3, 1))), 1.0, reach=1) == [0]
+    assert grown(drawn("1", ".", "0"), grey_planes(np.zeros((3, 1))), 1.0) == [0]
 
 
 @pytest.mark.parametrize("seed", range(10))

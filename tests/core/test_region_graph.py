@@ -66,7 +66,7 @@ def test_label_components_finds_that_a_spiral_is_one():
 @pytest.mark.parametrize("seed", range(5))
 def test_measure_regions_gives_density_weighted_moments(seed):
     planes, density, _, labels = random_scene(seed)
-    for label, row in enumerate(measured(planes, density, labels)):
+    for label, row in enumerate(measured(planes, density, labels)[0]):
         pixels, weight, mean, sigma = explicit(planes, density, labels == label)
         assert row[0] == pixels
         assert row[1] == pytest.approx(weight)
@@ -80,7 +80,7 @@ def test_measure_motion_is_that_of_the_pixels_against_the_scene():
     planes, density, _, labels = random_scene(4)
     flow = rng.normal(0, 5, (*labels.shape, 2)).astype(np.float32)
     scene = np.array([1.0, -2.0])
-    moments = measured(planes, density, labels)
+    moments, _ = measured(planes, density, labels)
     region_graph.measure_motion(flow, scene, labels, moments)
     for label, row in enumerate(moments):
         expected = scene - flow[labels == label].mean(axis=0, dtype=np.float64)
