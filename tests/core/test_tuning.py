@@ -102,9 +102,17 @@ def test_tuning_cannot_be_changed_in_place():
         DEFAULT.outlier = 3.0  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("field", "value"), [("flow_stride", 9), ("flow_stride", 0)])
-def test_tuning_refuses_what_would_end_the_process_or_be_cut_off(field, value):
-    with pytest.raises(ValueError, match=rf"{field} must lie in 1\.\..* pixels, got {value}"):
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("flow_stride", 9, r"lie in 1\.\.8 pixels"),
+        ("flow_stride", 0, r"lie in 1\.\.8 pixels"),
+        ("warm_thin", 0, "be at least 1 row"),
+        ("warm_thin", -1, "be at least 1 row"),
+    ],
+)
+def test_tuning_refuses_what_would_end_the_process_or_leave_gaps(field, value, expected):
+    with pytest.raises(ValueError, match=f"{field} must {expected}, got {value}"):
         dataclasses.replace(DEFAULT, **{field: value})
 
 
