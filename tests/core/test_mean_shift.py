@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support import grids, reference
 
@@ -109,6 +109,33 @@ def test_own_step_is_the_partial_update_in_rows_so_many_apart(seed, thin, polyno
     shift, expected = expected_step(points, centre, bandwidth, inside)
     np.testing.assert_allclose(step, shift, atol=2e-3)
     assert total == pytest.approx(expected, rel=1e-3)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.floats(0.3, 12),
+    st.floats(0.3, 12),
+    st.floats(0, W - 1),
+    st.floats(0, H - 1),
+    st.sampled_from([1, 2, 3]),
+)
+def test_own_step_in_an_upright_window_misses_no_pixel_of_its_rows(
+    polynomial, wide, high, x, y, thin
+):
+    """Rows are read no wider than the widest of three; low windows and narrow ones differ most."""
+    grid, points = grids.make_grid(H, W)
+    bandwidth = np.diag([2000.0, 2000.0, 2000.0, wide**2, high**2])
+    centre = np.array([*points[:, :3].mean(axis=0), x, y]).astype(np.float32).astype(np.float64)
+    distance_sq = reference.distances_sq(points, centre, bandwidth, grids.DOMAINS)[:, 1]
+    assume(abs(distance_sq - CUTOFF**2).min() > 1e-3)  # else rounding tells who is inside
+    assume(abs(centre[4] % 1 - 0.5) > 1e-3)  # or which row is its own
+    inside = distance_sq <= CUTOFF**2
+    inside &= (points[:, 4] - round(centre[4])) % thin == 0
+    assume(inside.any())
+    step, total = own_step(grid.pixels.planes, centre, bandwidth, thin)
+    shift, expected = expected_step(points, centre, bandwidth, inside)
+    assert total == pytest.approx(expected, rel=1e-3)
+    np.testing.assert_allclose(step, shift, atol=5e-3)
 
 
 @pytest.mark.parametrize("thin", [1, 2, 3])
