@@ -137,6 +137,14 @@ def test_mark_ends_marks_changes_and_not_the_end_of_the_row(pair):
     assert listed(list_changes, row.size, row) == np.flatnonzero(np.diff(row)).tolist()
 
 
+def test_list_marked_counts_in_plain_python_beyond_what_a_mark_can_hold():
+    """As with NUMBA_DISABLE_JIT=1, for a debugger."""
+    plain = getattr(common.list_marked, "py_func", common.list_marked)
+    room = np.empty(601, np.int32)
+    assert plain(np.ones(600, np.uint8), room) == 600
+    assert room[:600].tolist() == list(range(600))
+
+
 @given(st.lists(st.booleans(), min_size=1, max_size=40))
 def test_list_marked_lists_places_in_order_and_clears_them(chosen):
     marks = marks_for(len(chosen))

@@ -127,6 +127,16 @@ def test_choose_labels_lets_the_four_around_vote_by_how_near_and_how_alike_they_
         assert wanted[y, :count].tolist() == expected_wish[y, asking].tolist()
 
 
+def test_choose_labels_in_plain_python_has_a_row_of_any_length():
+    """As with NUMBA_DISABLE_JIT=1, for a debugger: more than 255 pixels of it lie on boundaries."""
+    plain = getattr(kernels.choose_labels, "py_func", kernels.choose_labels)
+    labels = np.arange(300, dtype=np.int32).reshape(1, 300) % 2
+    rgb = np.zeros((1, 600, 3), np.uint8)
+    nearest, places, wanted = np.empty((3, 1, 600), np.int32)
+    plain(labels, rgb[:, ::2], rgb, FLAT, nearest, places, wanted, np.empty(1, np.int32))
+    np.testing.assert_array_equal(nearest[0], labels[0].repeat(2))
+
+
 def test_upsample_gives_the_labels_themselves_at_the_same_size():
     labels = np.random.default_rng(0).integers(0, 4, (5, 7)).astype(np.int32)
     rgb = np.zeros((5, 7, 3), np.uint8)
