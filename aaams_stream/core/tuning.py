@@ -214,6 +214,8 @@ class Tuning:
     def __post_init__(self) -> None:
         if not 1 <= self.flow_stride <= 8:  # patches must leave no gaps
             raise ValueError(f"flow_stride must lie in 1..8 pixels, got {self.flow_stride!r}")
+        if self.warm_thin < 1:  # a step of no rows ends a kernel, and one upwards reads none
+            raise ValueError(f"warm_thin must be at least 1 row, got {self.warm_thin!r}")
 
 
 DEFAULT = Tuning()

@@ -87,7 +87,7 @@ def list_marked(marks, places):
     Returns how many there are. Mostly none of eight pixels is marked, which one look tells.
     """
     eights = marks.view(np.uint64)
-    n = 0
+    n = np.int64(0)  # as plain Python, 0 plus a mark of uint8 would be uint8
     for e in range(eights.size):
         if eights[e] != 0:
             for x in range(8 * e, 8 * e + 8):

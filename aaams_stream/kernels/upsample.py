@@ -73,7 +73,7 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
         out = nearest[y]
         for x in range(wide):
             out[x] = line[column[x]]
-        n = 0
+        n = np.int64(0)
         for x in range(wide):
             open_[n] = x
             n += mixed[left[x]]

@@ -108,7 +108,8 @@ def test_users_keep_their_own_code_where_they_had_it(installed, tmp_path):
     done = run(
         "import numpy as np\n"
         "from aaams_stream.kernels import label_maps\n"
-        "label_maps.count_labels(np.zeros((2, 2), np.int32), np.zeros(1, np.int64))\n"
+        "labels = np.zeros((2, 2), np.int32)\n"
+        "label_maps.apply_lut(labels, np.zeros(1, np.int32), labels)\n"
         "import own\n"
         "own.double(1)\n"
     )
@@ -171,17 +172,17 @@ def test_helpers_that_files_share_are_not_cached_by_themselves():
 def test_fresh_code_is_reported_as_not_compiled(installed):
     _, run = installed
     done = run(
-        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import label_maps\n"
+        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import flow\n"
         "import numpy as np\n"
-        "before = is_compiled(label_maps.count_labels)\n"
-        "label_maps.count_labels(np.zeros((2, 2), np.int32), np.zeros(1, np.int64))\n"
-        "print(before, is_compiled(label_maps.count_labels))"
+        "before = is_compiled(flow.pad_plane)\n"
+        "flow.pad_plane(np.zeros((2, 2), np.uint8), np.zeros((20, 20), np.float32))\n"
+        "print(before, is_compiled(flow.pad_plane))"
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["False", "True"]
     again = run(
-        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import label_maps\n"
-        "print(is_compiled(label_maps.count_labels), is_compiled(label_maps.apply_lut))"
+        "from aaams_stream.jit import is_compiled\nfrom aaams_stream.kernels import flow\n"
+        "print(is_compiled(flow.pad_plane), is_compiled(flow.find_slopes))"
     )
     assert again.stdout.split() == ["True", "False"]
 

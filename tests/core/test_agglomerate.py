@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import TESTS, grids, reference
 
-from aaams_stream.core import packed
-from aaams_stream.core.clusters import kernel_scales
+from aaams_stream.core import features, packed
+from aaams_stream.core.clusters import ClusterGrid, kernel_scales
 from aaams_stream.core.mean_shift import cluster_pixels, merge_moved
 from aaams_stream.core.tuning import DEFAULT
 from aaams_stream.kernels import agglomerate, mean_shift
@@ -203,6 +203,86 @@ def test_find_partners_lists_owners_in_the_vicinity_that_pass_the_merge_check(ep
         assert set(partners[i, : found[i]].tolist()) == expected
         several += len(expected) > 1
     assert several > 0
+
+
+@st.composite
+def vicinities(draw):
+    """Draw a grid with a few clusters that have just moved, and scales.
+
+    All numbers are quarters or powers of two, so that no comparison hangs by a rounding.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    h, w = draw(st.integers(1, 20)), draw(st.integers(1, 40))
+    count = draw(st.integers(2, 12))
+
+    def quarters(least, most, *shape):
+        return (rng.integers(4 * least, 4 * most + 1, shape) / 4).astype(np.float32)
+
+    planes = np.full((3, h, -(-w // features.LANES) * features.LANES), features.FAR)
+    planes[:, :, :w] = quarters(50, 53, 3, h, w)
+    grid = ClusterGrid.of_pixels(planes, w)
+    clusters = grid.clusters
+    side = draw(st.integers(1, 6))
+    y, x = np.indices((h, w)) // side
+    grid.pixels.owner[:] = (7 * y + 3 * x) % min(count, h * w)
+    clusters.position[:, :3] = quarters(50, 53, h * w, 3)
+    clusters.position[:, 3] = quarters(-1, w, h * w)
+    clusters.position[:, 4] = quarters(-1, h, h * w)
+    for moved in (clusters.shift, clusters.bearing):
+        moved[:] = quarters(-2, 2, h * w, 5)
+    clusters.rho[:] = rng.integers(0, draw(st.sampled_from([1, 3, 9])), h * w) / 8
+    scales = grids.SCALES._replace(
+        colour=np.float32(1 / 16),
+        space=np.float32(1 / 4),
+        epsilon_colour=np.float32(4.0),
+        epsilon_space=np.float32(draw(st.sampled_from([1.0, 2.0, 16.0, 81.0]))),
+    )
+    return grid, np.unique(grid.pixels.owner), scales
+
+
+def partners_one_by_one(grid, u, scales):
+    """Return the partners of a cluster: from its own row outwards, below first, left to right."""
+    pixels, clusters = grid.pixels, grid.clusters
+    place, step = (row[u].astype(np.float64) for row in (clusters.position, clusters.shift))
+    scale = np.repeat([scales.colour, scales.space], [3, 2]).astype(np.float64)
+    h, w = pixels.owner.shape
+    middle = min(max(int(np.floor(place[4] + 0.5)), 0), h - 1)
+    rows = sorted(range(h), key=lambda row: (abs(row - middle), -row))
+    partners = []
+    for row in rows:
+        for x in range(w):
+            point = np.array([*pixels.planes[:, row, x], x, row], np.float64)
+            off = (place - point) ** 2
+            owner = int(pixels.owner[row, x])
+            if off[:3].sum() > scales.epsilon_colour or off[3:].sum() > scales.epsilon_space:
+                continue
+            bearing = clusters.bearing[pixels.start[row, x]].astype(np.float64)
+            heads_alike = (step * bearing * scale).sum() >= 0
+            closes_in = ((place - point) * (step - bearing) * scale).sum() <= 0
+            if owner != u and owner not in partners and heads_alike and closes_in:
+                partners.append(owner)
+                if clusters.rho[owner] > clusters.rho[u]:
+                    return partners
+    return partners
+
+
+@settings(max_examples=200)
+@given(vicinities())
+def test_find_partners_goes_from_the_middle_outwards_up_to_the_first_that_is_denser(vicinity):
+    grid, alive, scales = vicinity
+    partners, found = list_partners(grid, alive, scales)
+    for i, u in enumerate(alive):
+        assert partners[i, : found[i]].tolist() == partners_one_by_one(grid, u, scales)
+
+
+@settings(max_examples=200)
+@given(vicinities())
+def test_find_partners_finds_all_of_a_plain_search_where_none_is_denser(vicinity):
+    grid, alive, scales = vicinity
+    grid = without_densities(grid)
+    partners, found = list_partners(grid, alive, scales)
+    for i, u in enumerate(alive):
+        assert partners[i, : found[i]].tolist() == partners_one_by_one(grid, u, scales)
 
 
 def test_find_partners_ends_the_list_at_a_denser_one_and_no_merge_changes():

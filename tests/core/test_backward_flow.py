@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import cv2
@@ -10,6 +11,8 @@ import pytest
 from support import grids
 
 from aaams_stream.core.flow import backward_flow
+from aaams_stream.core.tuning import DEFAULT
+from aaams_stream.kernels.flow import SIDE
 from aaams_stream.params import FLOWS
 
 
@@ -23,6 +26,23 @@ def test_backward_flow_points_to_where_a_pixel_was(quality, shape):
         inner = backward_flow(now, before, size, quality)[16:-16, 16:-16]
         there = (3 * size[1] / w, -2 * size[0] / h)
         np.testing.assert_allclose(np.median(inner, axis=(0, 1)), there, atol=0.5 * size[1] / w)
+
+
+@pytest.mark.parametrize("stride", range(1, 9))
+@pytest.mark.parametrize("shape", [(16, 16), (17, 40), (35, 16), (31, 33), (50, 53)])
+def test_backward_flow_finds_a_motion_whatever_the_size_and_the_stride(shape, stride):
+    """From the least size that is searched on; few of them end where a stride does."""
+    h, w = shape
+    scene = grids.blurred_noise(h + 8, w + 8)[..., 0]
+    scene = cv2.GaussianBlur(scene, (0, 0), 1.5)
+    before, now = scene[4 : 4 + h, 4 : 4 + w], scene[3 : 3 + h, 6 : 6 + w]
+    tuning = dataclasses.replace(DEFAULT, flow_stride=stride)
+    flow = backward_flow(now, before, shape, "fine", tuning)
+    assert np.isfinite(flow).all()
+    off = np.hypot(*np.moveaxis(flow - (2, -1), 2, 0))
+    assert np.median(off) < 0.1
+    assert np.median(off[-SIDE:, :-SIDE]) < 0.1  # the last patches, too
+    assert np.median(off[SIDE:, :SIDE]) < 0.1
 
 
 @pytest.mark.parametrize("quality", FLOWS)

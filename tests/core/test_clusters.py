@@ -52,9 +52,11 @@ def test_cluster_grid_counts_as_alive_who_was_not_absorbed():
 
 
 def test_kernel_scales_are_the_settings_as_kernels_want_them():
-    scales = kernel_scales(PARAMS, Tuning(variance_floor=0.25, adaptive_members=9))
+    tuning = Tuning(variance_floor=0.25, adaptive_members=9)
+    scales = kernel_scales(PARAMS, tuning)
     assert scales == grids.SCALES
-    assert all(type(value) is np.float32 for value in scales[:-1])
+    assert kernel_scales(PARAMS, tuning, 3) == grids.SCALES._replace(thin=3)
+    assert all(type(value) is np.float32 for value in scales[:-2])
 
 
 def test_base_precision_is_the_inverse_of_the_base_bandwidth():

@@ -1,10 +1,11 @@
-"""What kernels share: slots in a table of pairs, and union-find against a walk."""
+"""What kernels share: slots in a table of pairs, union-find against a walk, ends of runs."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numba import njit
 from support.pairs import count_pairs, counted
 
@@ -64,3 +65,88 @@ def test_find_root_ends_where_walking_up_does_and_shortens_the_way(steps):
     after = [walk(parent, c) for c in range(len(parent))]
     assert roots.tolist() == [root for root, _ in before] == [root for root, _ in after]
     assert all(new <= old for (_, new), (_, old) in zip(after, before, strict=True))
+
+
+# Ends of runs.
+
+rows = st.integers(1, 40).flatmap(
+    lambda width: arrays(np.int32, (2, width), elements=st.integers(-2, 1))
+)
+
+
+@njit(error_model="numpy")
+def list_both_ends(first, second, marks, ends):
+    """List where a run of either row ends, as kernels do that go by several maps at once."""
+    common.mark_ends(first, marks)
+    return common.list_ends(second, marks, ends)
+
+
+@njit(error_model="numpy")
+def list_changes(row, marks, places):
+    """List the pixels whose neighbour to the right differs."""
+    common.mark_ends(row, marks)
+    return common.list_marked(marks, places)
+
+
+@njit(error_model="numpy")
+def marked_of(marks, places):
+    """List the marked places."""
+    return common.list_marked(marks, places)
+
+
+@njit(error_model="numpy")
+def marks_for(width):
+    """Return room for marks."""
+    return common.empty_marks(width)
+
+
+def listed(scan, width, *arguments, marks=None):
+    """Run a kernel that lists places; it leaves all marks clear and writes to its room only."""
+    marks = marks_for(width) if marks is None else marks
+    room = np.full(width + 2, 99, np.int32)
+    count = scan(*arguments, marks, room[:-1])
+    assert not marks.any()
+    assert room[-1] == 99
+    return room[:count].tolist()
+
+
+@given(st.integers(1, 40))
+def test_empty_marks_are_clear_and_fill_whole_words(width):
+    marks = marks_for(width)
+    assert marks.dtype == np.uint8
+    assert marks.size % 8 == 0
+    assert width <= marks.size < width + 8
+    assert not marks.any()
+
+
+@given(rows)
+def test_list_ends_lists_the_last_pixel_of_every_run_of_either_row(pair):
+    first, second = pair
+    width = second.size
+    expected = [
+        x
+        for x in range(width)
+        if x == width - 1 or first[x] != first[x + 1] or second[x] != second[x + 1]
+    ]
+    assert listed(list_both_ends, width, first, second) == expected
+
+
+@given(rows)
+def test_mark_ends_marks_changes_and_not_the_end_of_the_row(pair):
+    row = pair[0]
+    assert listed(list_changes, row.size, row) == np.flatnonzero(np.diff(row)).tolist()
+
+
+def test_list_marked_counts_in_plain_python_beyond_what_a_mark_can_hold():
+    """As with NUMBA_DISABLE_JIT=1, for a debugger."""
+    plain = getattr(common.list_marked, "py_func", common.list_marked)
+    room = np.empty(601, np.int32)
+    assert plain(np.ones(600, np.uint8), room) == 600
+    assert room[:600].tolist() == list(range(600))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_list_marked_lists_places_in_order_and_clears_them(chosen):
+    marks = marks_for(len(chosen))
+    marks[: len(chosen)] = chosen
+    assert listed(marked_of, len(chosen), marks=marks) == np.flatnonzero(chosen).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support import grids
 
 from aaams_stream.core import features
@@ -11,23 +12,36 @@ from aaams_stream.core.mean_shift import base_window
 from aaams_stream.kernels import mean_shift
 from aaams_stream.params import Params
 
+PARAMS = Params().updated(
+    {"colour": {"sigma2": grids.SIGMA2_COLOUR}, "space": {"sigma2": grids.SIGMA2_SPACE}}
+)
+BASE = base_precision(PARAMS)
+
 
 def first_steps(planes, width, where, density_scale=1.0, which=None):
     """Run first_step for the pixels `where`, which found the clusters `which`, else their own.
 
     Returns bearing, position and density; what is not written is not a number.
     """
-    params = Params().updated(
-        {"colour": {"sigma2": grids.SIGMA2_COLOUR}, "space": {"sigma2": grids.SIGMA2_SPACE}}
-    )
+    grid = stepped(planes, width, where, density_scale, which)
+    return grid.clusters.bearing, grid.clusters.position, grid.pixels.density
+
+
+def stepped(planes, width, where, density_scale, which=None, thin=1):
+    """Run first_step; return the grid, in which nothing else is a number."""
     grid = ClusterGrid.of_pixels(planes, width)
     pixels, clusters = grid.pixels, grid.clusters
-    for array in (clusters.bearing, clusters.position, pixels.density):
+    for array in (*columns(clusters), pixels.density):
         array[:] = np.nan
-    base, scale = base_precision(params), np.float32(density_scale)
+    scale = np.float32(density_scale)
     which = where if which is None else which
-    mean_shift.first_step(where, which, pixels, clusters, base, scale)
-    return clusters.bearing, clusters.position, pixels.density
+    mean_shift.first_step(where, which, pixels, clusters, BASE, scale, thin)
+    return grid
+
+
+def columns(clusters):
+    """Return the columns of clusters that a first step founds."""
+    return [array for array in clusters if array.dtype == np.float32]
 
 
 def test_first_step_of_a_pixel_is_its_first_shift():
@@ -68,6 +82,30 @@ def test_first_step_founds_the_clusters_it_was_given():
     for mine, theirs in zip(of_clusters[:2], of_pixels[:2], strict=True):
         np.testing.assert_array_equal(mine[which], theirs[where])
     np.testing.assert_array_equal(of_clusters[2], of_pixels[2])
+
+
+@pytest.mark.parametrize("thin", [1, 2, 3])
+def test_first_step_founds_whole_clusters(thin):
+    """Each stands where its own step took it, on a trajectory of that place alone."""
+    planes = grids.make_grid(9, 14)[0].pixels.planes
+    where, which = np.array([3, 40, 125], np.int32), np.array([1, 3, 2], np.int32)
+    grid = stepped(planes, 14, where, 0.05, which, thin)
+    clusters = grid.clusters
+    for array in columns(clusters):
+        assert np.isfinite(array[1:4]).all()
+        assert np.isnan(np.delete(array, which, axis=0)).all()
+    for pixel, c in zip(where, which, strict=True):
+        y, x = divmod(int(pixel), 14)
+        start = np.array([*planes[:, y, x], x, y], np.float32)
+        step = np.empty(5, np.float32)
+        total = mean_shift.own_step(planes, start, BASE, thin, step)
+        place, rho = clusters.position[c], clusters.rho[c]
+        np.testing.assert_allclose(clusters.bearing[c], step, atol=1e-6)
+        np.testing.assert_array_equal(clusters.shift[c], clusters.bearing[c])
+        np.testing.assert_array_equal(place, start + clusters.bearing[c])
+        assert rho == grid.pixels.density[y, x] == pytest.approx(min(0.05 * total, 1.0), rel=1e-6)
+        assert clusters.trajectory[c].tolist() == [rho, *place, *[0.0] * 9]
+        np.testing.assert_array_equal(clusters.precision[c], BASE)
 
 
 def test_first_step_finds_a_density_of_at_most_one():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support import grids, reference
 
@@ -42,10 +42,10 @@ def expected_step(points, centre, bandwidth, inside):
     return place - centre, total
 
 
-def own_step(planes, centre, bandwidth):
+def own_step(planes, centre, bandwidth, thin=1):
     out = np.empty(5, np.float32)
     place = np.asarray(centre, np.float32)
-    total = mean_shift.own_step(planes, place, grids.precision_row(bandwidth), out)
+    total = mean_shift.own_step(planes, place, grids.precision_row(bandwidth), thin, out)
     return out, total
 
 
@@ -94,26 +94,58 @@ def test_first_shift_does_not_see_the_padding(width):
         assert np.isfinite(mine).all()
 
 
+@pytest.mark.parametrize("thin", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(12))
-def test_own_step_is_the_partial_update(seed, polynomial):
+def test_own_step_is_the_partial_update_in_rows_so_many_apart(seed, thin, polynomial):
+    """The row of the cluster itself is among them, wherever in its row the cluster stands."""
     grid, points = grids.make_grid(H, W)
     rng = np.random.default_rng(seed)
     bandwidth = grids.BASE if seed == 0 else grids.random_bandwidth(rng)
     centre = points[rng.integers(H * W)] + rng.normal(size=5) * [1, 1, 1, 0.4, 0.4]
     centre = centre.astype(np.float32).astype(np.float64)
-    step, total = own_step(grid.pixels.planes, centre, bandwidth)
+    step, total = own_step(grid.pixels.planes, centre, bandwidth, thin)
     inside = in_ellipse(points, centre, bandwidth)
+    inside &= (points[:, 4] - round(centre[4])) % thin == 0
     shift, expected = expected_step(points, centre, bandwidth, inside)
     np.testing.assert_allclose(step, shift, atol=2e-3)
     assert total == pytest.approx(expected, rel=1e-3)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.floats(0.3, 12),
+    st.floats(0.3, 12),
+    st.floats(0, W - 1),
+    st.floats(0, H - 1),
+    st.sampled_from([1, 2, 3]),
+)
+def test_own_step_in_an_upright_window_misses_no_pixel_of_its_rows(
+    polynomial, wide, high, x, y, thin
+):
+    """Rows are read no wider than the widest of three; low windows and narrow ones differ most."""
+    grid, points = grids.make_grid(H, W)
+    bandwidth = np.diag([2000.0, 2000.0, 2000.0, wide**2, high**2])
+    centre = np.array([*points[:, :3].mean(axis=0), x, y]).astype(np.float32).astype(np.float64)
+    distance_sq = reference.distances_sq(points, centre, bandwidth, grids.DOMAINS)[:, 1]
+    assume(abs(distance_sq - CUTOFF**2).min() > 1e-3)  # else rounding tells who is inside
+    assume(abs(centre[4] % 1 - 0.5) > 1e-3)  # or which row is its own
+    inside = distance_sq <= CUTOFF**2
+    inside &= (points[:, 4] - round(centre[4])) % thin == 0
+    assume(inside.any())
+    step, total = own_step(grid.pixels.planes, centre, bandwidth, thin)
+    shift, expected = expected_step(points, centre, bandwidth, inside)
+    assert total == pytest.approx(expected, rel=1e-3)
+    np.testing.assert_allclose(step, shift, atol=5e-3)
+
+
+@pytest.mark.parametrize("thin", [1, 2, 3])
 @pytest.mark.parametrize("corner", [(0, 0), (W - 1, 0), (0, H - 1), (W - 1, H - 1)])
-def test_own_step_in_a_corner_sees_the_corner_only(corner, polynomial):
+def test_own_step_in_a_corner_sees_the_corner_only(corner, thin, polynomial):
     grid, points = grids.make_grid(H, W)
     centre = points[corner[1] * W + corner[0]]
-    step, _ = own_step(grid.pixels.planes, centre, grids.BASE)
+    step, _ = own_step(grid.pixels.planes, centre, grids.BASE, thin)
     inside = in_ellipse(points, centre, grids.BASE)
+    inside &= (points[:, 4] - corner[1]) % thin == 0
     np.testing.assert_allclose(
         step, expected_step(points, centre, grids.BASE, inside)[0], atol=2e-3
     )
@@ -174,6 +206,20 @@ def test_full_step_without_weight_stays_put():
     np.testing.assert_array_equal(out, 0)
 
 
+@pytest.mark.parametrize("thin", [1, 2, 3])
+def test_own_step_of_a_window_lower_than_a_row_is_wide_reads_its_own_row(thin):
+    """A window of less than three rows: those that are missing weigh nothing."""
+    grid, points = grids.make_grid(H, W)
+    flat = grids.BASE.copy()
+    flat[4, 4] = 0.04
+    centre = points[11 * W + 20]
+    step, total = own_step(grid.pixels.planes, centre, flat, thin)
+    shift, expected = expected_step(points, centre, flat, points[:, 4] == 11)
+    np.testing.assert_allclose(step, shift, atol=0.05)
+    assert step[4] == 0.0
+    assert total == pytest.approx(expected, rel=0.01)
+
+
 @pytest.mark.parametrize("distance", range(20, 60, 2))
 def test_full_and_own_step_with_hardly_any_weight_are_finite(distance):
     grid, points = grids.make_grid(H, W)
@@ -182,7 +228,7 @@ def test_full_and_own_step_with_hardly_any_weight_are_finite(distance):
     centre = points[100].astype(np.float32) + np.float32([distance, 0, 0, 0, 0])
     both = np.empty(5, np.float32), np.empty(5, np.float32)
     mean_shift.full_step(grid.pixels.planes, owner, row[None], centre, row, both[0])
-    mean_shift.own_step(grid.pixels.planes, centre, row, both[1])
+    mean_shift.own_step(grid.pixels.planes, centre, row, 1, both[1])
     for step in both:
         assert np.isfinite(step).all()
         assert np.abs(step).max() < 200

@@ -34,6 +34,7 @@ def scenes(draw):
     )
     tuning = dataclasses.replace(
         DEFAULT,
+        warm_thin=draw(st.integers(1, 3)),
         watch=draw(st.integers(1, 3)),
         outlier=draw(st.sampled_from([1.5, 2.25])),
         inlier=draw(st.sampled_from([0.5, 1.25])),
@@ -42,7 +43,6 @@ def scenes(draw):
         refresh_tile=draw(st.integers(4, 10)),
         refresh_rest=draw(st.integers(0, 9)),
         refresh_large=draw(st.sampled_from([0.5, 1.0, 3.0])),
-        vote_reach=draw(st.integers(1, 3)),
         vote_stay=draw(st.sampled_from([0.0, 1.0])),
         vote_join=draw(st.sampled_from([0.5, 2.0])),
         vote_rounds=draw(st.integers(0, 4)),

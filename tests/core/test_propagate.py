@@ -14,8 +14,7 @@ from support.tracks import state_of, tracks_of
 from aaams_stream.core.prepare import prepare
 from aaams_stream.core.propagate import propagate
 from aaams_stream.core.tuning import Tuning
-from aaams_stream.kernels import label_maps
-from aaams_stream.kernels.propagate import Limits, warp_labels
+from aaams_stream.kernels.propagate import Limits, keep_run, warp_labels
 from aaams_stream.kernels.records import Before, Prediction
 from aaams_stream.params import Params
 
@@ -32,7 +31,7 @@ def warped_labels(
     inlier_sq=-1.0,
     strange_sq=64.0,
 ):
-    """Run warp_labels; return warped, kept, density, inside, strange."""
+    """Run warp_labels; return warped, kept, density, inside, strange, area."""
     count = int(before.max()) + 1
     watch = np.zeros(count, np.bool_)
     watch[list(watched)] = True
@@ -44,8 +43,9 @@ def warped_labels(
     limits = Limits(*map(np.float32, (tolerance_sq, strange_sq, 4.0, inlier_sq)))
     past = Before(before, np.ascontiguousarray(smooth_before), ramp)
     now = np.ascontiguousarray(smooth)
-    warp_labels(past, now, colours, watch, limits, out, inside, strange)
-    return out.warped, out.kept, out.density, inside, strange
+    area = np.full(count, 7, np.int64)
+    warp_labels(past, now, colours, watch, limits, out, area, inside, strange)
+    return out.warped, out.kept, out.density, inside, strange, area
 
 
 def random_scene(seed=0, height=7, width=9, count=4):
@@ -60,7 +60,7 @@ def random_scene(seed=0, height=7, width=9, count=4):
 
 def test_warp_labels_without_motion_keeps_every_label_and_density():
     before, smooth = random_scene()
-    warped, kept, density, inside, strange = warped_labels(
+    warped, kept, density, inside, strange, _ = warped_labels(
         before, smooth, smooth, even_flow(before)
     )
     np.testing.assert_array_equal(warped, before)
@@ -79,7 +79,7 @@ def test_warp_labels_moves_by_whole_pixels_and_leaves_what_enters_without_a_labe
     from_inside = (y + dy >= 0) & (y + dy < h) & (x + dx >= 0) & (x + dx < w)
     source = np.clip(y + dy, 0, h - 1), np.clip(x + dx, 0, w - 1)
     smooth = smooth_before[:, source[0], source[1]]
-    warped, kept, density, inside, strange = warped_labels(
+    warped, kept, density, inside, strange, _ = warped_labels(
         before, smooth_before, smooth, even_flow(before, dx, dy)
     )
     np.testing.assert_array_equal(warped, np.where(from_inside, before[source], -1))
@@ -197,17 +197,51 @@ def test_warp_labels_counts_strange_pixels_row_by_row_among_those_from_inside():
     flow = even_flow(before)
     flow[0, 3, 0] = 1.0  # from outside: neither inside nor strange
     smooth = grey_planes([[8.1, 8.0, 0.0, 90.0], [9.0, 9.0, 9.0, 3.1]])
-    *_, inside, strange = warped_labels(before, np.zeros_like(smooth), smooth, flow)
+    *_, inside, strange, _ = warped_labels(before, np.zeros_like(smooth), smooth, flow)
     assert inside.tolist() == [3, 4]
     assert strange.tolist() == [1, 3]
 
 
-@given(st.integers(0, 2**31), st.integers(1, 9), st.integers(1, 40))
-def test_count_labels_counts_the_pixels_kept(seed, h, w):
-    kept = np.random.default_rng(seed).integers(-2, 4, (h, w)).astype(np.int32)
-    area = np.full(4, 7, np.int64)
-    label_maps.count_labels(kept, area)
-    assert area.tolist() == [int((kept == k).sum()) for k in range(4)]
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.floats(0, 9), st.data())
+def test_keep_run_keeps_what_did_not_change_up_to_a_limit_and_counts_it(seed, width, limit, data):
+    """All numbers are quarters, so that no comparison hangs by a rounding."""
+    rng = np.random.default_rng(seed)
+    start = data.draw(st.integers(0, width - 1))
+    stop = data.draw(st.integers(start + 1, width))
+    rows = (rng.integers(-16, 17, (3, width)) / 4).astype(np.float32)
+    model = (rng.integers(-4, 5, 9) / 4).astype(np.float32)
+    model[[3, 6, 8]] += 2
+    gap = rng.integers(0, 8, width).astype(np.float32)
+    limits = Limits(*map(np.float32, (4.0, 64.0, np.nan, 2.0)))  # the outlier's comes as `limit`
+    limit = np.float32(round(4 * limit) / 4)
+    kept = np.full(width, 9, np.int32)
+    count = keep_run(np.int32(3), model, *rows, gap, limits, limit, start, stop, kept)
+    inverse = model[3:][np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])].astype(np.float64)
+    off = rows.T.astype(np.float64) - model[:3]
+    distance_sq = np.einsum("xi,ij,xj->x", off, inverse, off)
+    stays = distance_sq <= np.where(gap > 4.0, 2.0, limit)
+    expected = np.full(width, 9)
+    expected[start:stop] = np.where(stays, 3, -1)[start:stop]
+    assert kept.tolist() == expected.tolist()
+    assert count == np.count_nonzero(stays[start:stop])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 40))
+def test_warp_labels_counts_what_each_segment_keeps(seed, height, width):
+    """Also where runs are short, and where a segment keeps nothing."""
+    before, smooth_before = random_scene(seed, height, width, count=5)
+    rng = np.random.default_rng(seed)
+    changed = rng.random(before.shape) < 0.3
+    changed |= before == rng.integers(5)
+    smooth = smooth_before + np.where(changed, np.float32(9), np.float32(0))
+    shift = rng.integers(-3, 4, 2)
+    still, moved = (
+        warped_labels(before, smooth_before, smooth, even_flow(before, *step), tolerance_sq=limit)
+        for step, limit in (((0, 0), 9.0), (shift, 90.0**2))
+    )
+    np.testing.assert_array_equal(still[1], np.where(changed, -1, before))
+    for _, kept, *_, area in (still, moved):
+        assert area.tolist() == [np.count_nonzero(kept == label) for label in range(len(area))]
 
 
 # propagate.

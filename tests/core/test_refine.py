@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.label_maps import drawn, grey_planes, label_maps
 from support.tracks import propagated, tracks_of
@@ -14,27 +14,29 @@ from support.tracks import propagated, tracks_of
 from aaams_stream.core import features
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.tuning import Tuning
-from aaams_stream.kernels.refine import Poll, grow_labels, relabel_boundary
+from aaams_stream.kernels.refine import REACH, Poll, grow_labels, relabel_boundary
 from aaams_stream.params import Params
 
 SCALE = np.float32(1 / (64 * 16.0))  # of votes: σ² = 16
-REACH, STAY = 2, np.float32(1.0)
+STAY = np.float32(1.0)
 
 
-def relabelled(labels, planes, warped=None, reach=REACH, stay=STAY):
+def relabelled(labels, planes, warped=None, stay=STAY):
     """Run relabel_boundary; warped: the labels themselves unless given."""
     out = np.empty_like(labels)
-    poll = Poll(labels if warped is None else warped, planes, SCALE, reach, stay)
-    relabel_boundary(labels, poll, out)
+    fringe = np.empty(labels.size, np.int32)
+    poll = Poll(labels if warped is None else warped, planes, SCALE, stay)
+    count = relabel_boundary(labels, poll, -1, out, fringe)
+    np.testing.assert_array_equal(fringe[:count], np.flatnonzero(labels == -1))
     return out
 
 
-def grown(labels, planes, enough, warped=None, reach=REACH, rounds=1):
+def grown(labels, planes, enough, warped=None, rounds=1):
     """Run grow_labels on the pixels that bear -1; return what they bear then."""
-    pixels = np.flatnonzero(labels == -1)
+    pixels = np.flatnonzero(labels == -1).astype(np.int32)
     out = labels.copy()
     warped = np.full_like(labels, -1) if warped is None else warped
-    poll = Poll(warped, planes, SCALE, reach, STAY)
+    poll = Poll(warped, planes, SCALE, STAY)
     grow_labels(pixels, out, poll, np.float32(enough), rounds)
     return out.ravel()[pixels].tolist()
 
@@ -52,6 +54,47 @@ def oracle_poll(labels, warped, planes, y, x):
                 s = min(float(SCALE) * (gap**2).sum(), 1.0)
                 sums[labels[v, u]] += (1 - s + s * s / 2) ** 32
     return sums
+
+
+@st.composite
+def two_tones(draw):
+    """Draw labels in blocks, some of them mistaken, what was predicted, and planes of two colours.
+
+    Colours are alike or as far apart as can be: a vote is 1 or next to none.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    h, w = draw(st.integers(1, 14)), draw(st.integers(1, 24))
+    side, names = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    blocks = rng.integers(0, names, (-(-h // side), -(-w // side)))
+    labels = blocks.repeat(side, 0).repeat(side, 1)[:h, :w].astype(np.int32)
+    warped = np.where(rng.random((h, w)) < 0.7, labels, rng.integers(-1, names, (h, w)))
+    mistaken = rng.random((h, w)) < draw(st.sampled_from([0.0, 0.05, 0.3]))
+    labels[mistaken] = rng.integers(-2, names, int(mistaken.sum()))
+    planes = np.full((3, h, -(-w // features.LANES) * features.LANES), features.FAR)
+    planes[:, :, :w] = 50.0 + 60.0 * (rng.random((h, w)) < draw(st.sampled_from([0.0, 0.4])))
+    return labels, warped.astype(np.int32), planes
+
+
+def exact_poll(labels, warped, planes, y, x):
+    """Return (label, votes) of a pixel and the four beside it: its own, below, above, right, left.
+
+    As `oracle_poll`, but rounded as float32 sums are, so that ties are ties.
+    """
+    h, w = labels.shape
+    own = int(labels[y, x])
+    beside = [(y, x), (y + 1, x), (y - 1, x), (y, x + 1), (y, x - 1)]
+    names = [int(labels[v, u]) for v, u in beside if 0 <= v < h and 0 <= u < w]
+    sums = {name: 0.0 for name in names if name >= 0}
+    for v in range(max(y - REACH, 0), min(y + REACH + 1, h)):
+        for u in range(max(x - REACH, 0), min(x + REACH + 1, w)):
+            if labels[v, u] in sums:
+                alike = planes[0, v, u] == planes[0, y, x]
+                sums[int(labels[v, u])] += 1.0 if alike else 2.0**-32
+    votes = []
+    for name, total in sums.items():
+        rounded = np.float32(total) - np.float32(name == own)  # it has no vote itself
+        votes.append((name, rounded + np.float32(name == warped[y, x])))
+    return votes
 
 
 # relabel_boundary.
@@ -81,17 +124,17 @@ def test_relabel_boundary_decides_all_pixels_at_once():
     """Each of two columns prefers the other's label; one after another, one would win."""
     labels = drawn("01", "01", "01", "01")
     warped = 1 - labels
-    out = relabelled(labels, grey_planes(np.zeros(labels.shape)), warped, reach=0)
+    out = relabelled(labels, grey_planes(np.zeros(labels.shape)), warped)
     np.testing.assert_array_equal(out, warped)
 
 
 def test_relabel_boundary_gives_the_predicted_label_a_head_start():
-    """One neighbour of the same colour on either side: the earlier self decides, else the own."""
-    labels = drawn("0011")
+    """Two neighbours of the same colour on either side: the earlier self decides, else the own."""
+    labels = drawn("000111")
     planes = grey_planes(np.zeros(labels.shape))
-    np.testing.assert_array_equal(relabelled(labels, planes, reach=1, stay=np.float32(0)), labels)
-    out = relabelled(labels, planes, drawn("0111"), reach=1)
-    np.testing.assert_array_equal(out, drawn("0111"))
+    np.testing.assert_array_equal(relabelled(labels, planes, stay=np.float32(0)), labels)
+    out = relabelled(labels, planes, drawn("001111"))
+    np.testing.assert_array_equal(out, drawn("001111"))
 
 
 @given(label_maps(-2, 4), st.integers(0, 2**31))
@@ -132,7 +175,32 @@ def test_votes_weigh_the_same_inside_and_near_the_border(seed):
     assert (found != labels).any()
 
 
+@settings(max_examples=300)
+@given(two_tones())
+def test_relabel_boundary_gives_pixels_to_the_label_with_most_votes_and_ties_to_its_own(tones):
+    """Whether one other label is beside a pixel, as mostly, or several are."""
+    labels, warped, planes = tones
+    out = relabelled(labels, planes, warped)
+    for y, x in np.ndindex(labels.shape):
+        expected = labels[y, x]
+        if expected >= 0:
+            expected, _ = max(exact_poll(labels, warped, planes, y, x), key=lambda vote: vote[1])
+        assert out[y, x] == expected, (y, x)
+
+
 # grow_labels.
+
+
+@settings(max_examples=300)
+@given(two_tones(), st.sampled_from([1.0, 2.0, 4.0, 9.0, 16.0]))
+def test_grow_labels_joins_pixels_to_the_label_with_most_votes_if_they_are_enough(tones, enough):
+    labels, warped, planes = tones
+    expected = []
+    for y, x in np.argwhere(labels == -1):
+        votes = exact_poll(labels, warped, planes, y, x)
+        name, most = max(votes, key=lambda vote: vote[1], default=(-1, 0.0))
+        expected.append(name if most >= enough else -1)
+    assert grown(labels, planes, enough, warped) == expected
 
 
 def test_grow_labels_joins_a_pixel_where_enough_neighbours_have_its_colour():
@@ -163,7 +231,7 @@ def test_grow_labels_joins_only_segments_that_touch_the_pixel():
 
 
 def test_grow_labels_takes_the_first_found_of_equal_weights():
-    assert grown(drawn("1", ".", "0"), grey_planes(np.zeros((3, 1))), 1.0, reach=1) == [0]
+    assert grown(drawn("1", ".", "0"), grey_planes(np.zeros((3, 1))), 1.0) == [0]
 
 
 @pytest.mark.parametrize("seed", range(10))

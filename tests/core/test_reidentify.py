@@ -6,12 +6,37 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.label_maps import drawn
 from support.tracks import NEXT, NOBODY, NOW, PARAMS, associated, events_of, lost_at, tracks_of
 
+from aaams_stream.kernels.associate import find_near
 from aaams_stream.model import EventKind
 
 BIRTH, DEATH, SPLIT, MERGE, RETURN = list(EventKind)[:5]
+
+
+# find_near.
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 7), st.integers(0, 7))
+def test_find_near_lists_the_pairs_that_outer_products_tell_to_be_near(seed, count, tracks):
+    """None of either among them; on whole numbers, so that some lie just at the limit."""
+    rng = np.random.default_rng(seed)
+    places, expected = (rng.integers(-3, 4, (n, 2)).astype(np.float64) for n in (count, tracks))
+    frames, first_frames = (rng.integers(0, 4, n) for n in (count, tracks))
+    units = 2.0 ** rng.integers(-1, 4, tracks)
+    across, down = (np.subtract.outer(places[:, k], expected[:, k]) for k in (0, 1))
+    off = (across**2 + down**2) / units
+    near = (off <= 2.0) & np.less.outer(first_frames, frames).T
+    mine, theirs = np.full((2, count * tracks), -1)
+    gap = np.full(count * tracks, -1.0)
+    found = find_near(places, frames, expected, units, first_frames, 2.0, mine, theirs, gap)
+    assert found == np.count_nonzero(near)
+    np.testing.assert_array_equal([mine[:found], theirs[:found]], np.nonzero(near))
+    np.testing.assert_array_equal(gap[:found], off[near])
+    assert (gap[found:] == -1).all()
 
 
 # reidentify: lost tracks that come back.

@@ -26,18 +26,17 @@ OTHERS = {
     "upsample_alike2": 60.0,
     "flow_stride": 5,
     "flow_steps": 16,
-    "flow_refinements": 1,
     "variance_floor": 0.5,
     "adaptive_members": 18,
     "warm_iterations": 1,
+    "warm_thin": 1,
     "outlier": 1.0,
     "inlier": 0.0,
     "watch": 1,
     "missing": 0.8,
     "recover_min_area": 4,
     "refresh_tile": 24,
-    "refresh_large": 0.5,
-    "vote_reach": 1,
+    "refresh_large": 3.0,
     "vote_stay": 0.0,
     "vote_join": 4.0,
     "vote_rounds": 0,
@@ -104,10 +103,16 @@ def test_tuning_cannot_be_changed_in_place():
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("flow_stride", 9), ("flow_stride", 0), ("vote_reach", 8)]
+    ("field", "value", "expected"),
+    [
+        ("flow_stride", 9, r"lie in 1\.\.8 pixels"),
+        ("flow_stride", 0, r"lie in 1\.\.8 pixels"),
+        ("warm_thin", 0, "be at least 1 row"),
+        ("warm_thin", -1, "be at least 1 row"),
+    ],
 )
-def test_tuning_refuses_what_would_end_the_process_or_be_cut_off(field, value):
-    with pytest.raises(ValueError, match=rf"{field} must lie in 1\.\..* pixels, got {value}"):
+def test_tuning_refuses_what_would_end_the_process_or_leave_gaps(field, value, expected):
+    with pytest.raises(ValueError, match=f"{field} must {expected}, got {value}"):
         dataclasses.replace(DEFAULT, **{field: value})
 
 

@@ -80,6 +80,63 @@ def test_choose_labels_keeps_the_nearest_where_colours_tell_nothing():
         assert not ((places[y, :count] % 3 == 1) & (y % 3 == 1)).any()
 
 
+def votes_one_by_one(labels, small, rgb, weights):
+    """Return the nearest label (h, w) of every pixel, and the one it wants."""
+    one, half = np.float32(1), np.float32(0.5)
+    (h, w), (high, wide) = labels.shape, rgb.shape[:2]
+    nearest, wanted = np.empty((2, high, wide), np.int32)
+    for y, x in np.ndindex(high, wide):
+        row, column = (2 * y + 1) * h // (2 * high), (2 * x + 1) * w // (2 * wide)
+        place = [
+            np.float32((at + 0.5) * little / large - 0.5)
+            for at, little, large in ((y, h, high), (x, w, wide))
+        ]
+        top, left = (max(int(np.floor(at)), 0) for at in place)
+        votes = {int(labels[row, column]): np.float32(0)}
+        for v in range(top, min(top + 2, h)):
+            for u in range(left, min(left + 2, w)):
+                down, across = (abs(place[0] - np.float32(top)), abs(place[1] - np.float32(left)))
+                near = (half + down if v > top else one + half - down) * (
+                    half + across if u > left else one + half - across
+                )
+                gap = int(((small[v, u].astype(int) - rgb[y, x]) ** 2).sum())
+                vote = near * weights[min(gap // 16, len(weights) - 1)]
+                name = int(labels[v, u])
+                votes[name] = votes.get(name, np.float32(0)) + vote
+        nearest[y, x] = labels[row, column]
+        wanted[y, x] = max(votes, key=lambda name: votes[name])
+    return nearest, wanted
+
+
+@given(pictures(), st.sampled_from([10.0, 60.0, 600.0]))
+def test_choose_labels_lets_the_four_around_vote_by_how_near_and_how_alike_they_are(
+    picture, alike2
+):
+    """Ties go to the nearest, then to the first."""
+    labels, small, rgb = picture
+    high, wide = rgb.shape[:2]
+    weights = np.exp(-16 * np.arange(1024) / alike2).astype(np.float32)
+    nearest, places, wanted = np.full((3, high, wide), -9, np.int32)
+    wishes = np.empty(high, np.int32)
+    kernels.choose_labels(labels, small, rgb, weights, nearest, places, wanted, wishes)
+    expected, expected_wish = votes_one_by_one(labels, small, rgb, weights)
+    np.testing.assert_array_equal(nearest, expected)
+    for y, count in enumerate(wishes):
+        asking = np.flatnonzero(expected_wish[y] != expected[y])
+        assert places[y, :count].tolist() == asking.tolist()
+        assert wanted[y, :count].tolist() == expected_wish[y, asking].tolist()
+
+
+def test_choose_labels_in_plain_python_has_a_row_of_any_length():
+    """As with NUMBA_DISABLE_JIT=1, for a debugger: more than 255 pixels of it lie on boundaries."""
+    plain = getattr(kernels.choose_labels, "py_func", kernels.choose_labels)
+    labels = np.arange(300, dtype=np.int32).reshape(1, 300) % 2
+    rgb = np.zeros((1, 600, 3), np.uint8)
+    nearest, places, wanted = np.empty((3, 1, 600), np.int32)
+    plain(labels, rgb[:, ::2], rgb, FLAT, nearest, places, wanted, np.empty(1, np.int32))
+    np.testing.assert_array_equal(nearest[0], labels[0].repeat(2))
+
+
 def test_upsample_gives_the_labels_themselves_at_the_same_size():
     labels = np.random.default_rng(0).integers(0, 4, (5, 7)).astype(np.int32)
     rgb = np.zeros((5, 7, 3), np.uint8)

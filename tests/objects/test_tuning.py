@@ -18,6 +18,7 @@ OTHER = {  # twice the default would not be felt in this clip, or is no share
     "contact_rounds": 0,
     "first_object": 0.1,
     "identity_memory": 20,
+    "motion_limit": 1.0,
     "match_limit": 1.0,
     "match_reach": 1,
     "match_pull": 1.0,

@@ -24,6 +24,7 @@ SCALES = Scales(
     np.float32(0.25 * SIGMA2_COLOUR),
     np.float32(0.25 * SIGMA2_SPACE),
     9,
+    1,
 )
 
 

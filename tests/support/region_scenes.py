@@ -23,10 +23,14 @@ def components(owner: NDArray[np.integer]) -> tuple[NDArray[np.int32], int]:
 
 
 def random_scene(seed: int, height: int = 7, width: int = 8, owners: int = 4) -> Scene:
-    """Return noise and its regions."""
+    """Return noise and its regions.
+
+    Colours are quarters and densities sixteenths: runs are summed in float32, here without a
+    rounding, so that all that follows can be compared to the last digits.
+    """
     rng = np.random.default_rng(seed)
-    planes = rng.uniform(0, 60, (3, height, 16)).astype(np.float32)
-    density = rng.uniform(0.05, 1, (height, width)).astype(np.float32)
+    planes = (rng.integers(0, 241, (3, height, 16)) / 4).astype(np.float32)
+    density = (rng.integers(1, 17, (height, width)) / 16).astype(np.float32)
     gradient = rng.uniform(0.1, 9, (height, width)).astype(np.float32)
     labels, _ = components(rng.integers(0, owners, (height, width)))
     return planes, density, gradient, labels
@@ -40,11 +44,12 @@ def picture_of(planes: NDArray[np.float32], gradient: NDArray[np.float32]) -> Pi
 
 def measured(
     planes: NDArray[np.float32], density: NDArray[np.float32], labels: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """Return the moments (k, 13) of regions."""
-    moments = np.zeros((int(labels.max()) + 1, 13))
-    region_graph.measure_regions(planes, density, labels, moments)
-    return moments
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the moments (k, 13) of regions, and x and y summed over their pixels (k, 2)."""
+    count = int(labels.max()) + 1
+    moments, sums = np.zeros((count, 13)), np.zeros((count, 2))
+    region_graph.measure_regions(planes, density, labels, moments, sums)
+    return moments, sums
 
 
 def explicit(

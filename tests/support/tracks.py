@@ -12,12 +12,14 @@ from aaams_stream.core.associate import Association, associate
 from aaams_stream.core.clusters import base_precision
 from aaams_stream.core.packed import COLOUR_PRECISION, MEAN_COLOUR, PLACE
 from aaams_stream.core.propagate import Propagated
-from aaams_stream.core.region_graph import Regions
+from aaams_stream.core.region_graph import Partition, RegionGraph, Regions
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels.merge_tree import Contacts
 from aaams_stream.kernels.records import Prediction
 from aaams_stream.model import EventKind
 from aaams_stream.params import Params
+from support.region_scenes import components
 
 PARAMS = Params().updated({"time": {"epsilon2": 9.0}})  # three frames to come back
 NOW, NEXT = 10, 100  # the frame that is associated, and the next id that is free
@@ -130,6 +132,17 @@ def propagated(
     return Propagated(pixels, area, int(area.sum()), scene_change=False)
 
 
+def partition_of(parts: NDArray[np.int32]) -> Partition:
+    """Return the connected regions of a map of parts, and to which of these each belongs."""
+    regions, count = components(parts)
+    part_of_region = np.empty(count, np.int32)
+    part_of_region[regions] = parts
+    none = np.empty(0, np.int32)
+    contacts = Contacts(none, none, np.empty(0), np.empty(0))
+    graph = RegionGraph(regions, np.zeros((count, 13)), np.zeros((count, 2)), contacts)
+    return Partition(graph, part_of_region)
+
+
 def associated(
     labels: NDArray[np.int32],
     warped: NDArray[np.int32],
@@ -155,7 +168,7 @@ def associated(
     regions = Regions(size, places_of(modes), colours_of(modes), np.zeros(len(size)))
     seen = propagated(refined, tracks, warped=warped)
     state = state_of(warped, tracks, index=index, lost=lost)
-    return associate(labels, regions, refined, seen, state, PARAMS, Tuning())
+    return associate(partition_of(labels), regions, refined, seen, state, PARAMS, Tuning())
 
 
 def events_of(result: Any) -> list[tuple[EventKind, int, int]]:

@@ -24,7 +24,8 @@ Mask = NDArray[np.bool_]
 
 UNLABELLED, RELABEL = -1, -2
 HAIR = 1e-4  # relative: below it a comparison is unsure
-VOTE_HAIR = 0.02  # votes: their Gaussian is a polynomial, off by 2e-4 at most, of up to 49 voters
+VOTE_HAIR = 0.02  # votes: their Gaussian is a polynomial, off by 2e-4 at most, of up to 24 voters
+REACH = 2  # pixels around a boundary pixel that vote
 LEAST_WEIGHT = 1e-3  # of all pixels in a window: with less, a step is mostly rounding
 CUTOFF = 2.0  # windows end at so many σ in space
 COLOUR, SPACE = slice(0, 3), slice(3, 5)
@@ -315,11 +316,11 @@ def refine(kept: Labels, warped: Labels, scene: Scene) -> tuple[Labels, Mask]:
             ranked = sorted(votes.values(), reverse=True)
             labels[y, x] = max(votes, key=lambda name: votes[name])
             unsure[y, x] = ranked[0] - ranked[1] < VOTE_HAIR
-    reach, enough = scene.tuning.vote_reach, scene.tuning.vote_join
+    enough = scene.tuning.vote_join
     for _ in range(scene.tuning.vote_rounds):
         read, doubted = labels.copy(), unsure.copy()
         for y, x in np.argwhere(read == UNLABELLED):
-            around = doubted[max(y - reach, 0) : y + reach + 1, max(x - reach, 0) : x + reach + 1]
+            around = doubted[max(y - REACH, 0) : y + REACH + 1, max(x - REACH, 0) : x + REACH + 1]
             unsure[y, x] |= around.any()
             votes = _votes(read, warped, scene, y, x, _beside(read, y, x))
             if not votes:
@@ -345,12 +346,12 @@ def _votes(
 ) -> dict[int, float]:
     """Return what the pixels around one say for each label: those of its colour count 1."""
     h, w = labels.shape
-    reach, planes = scene.tuning.vote_reach, scene.picture.planes.astype(np.float64)
+    planes = scene.picture.planes.astype(np.float64)
     votes = {
         name: scene.tuning.vote_stay if name == warped[y, x] else 0.0 for name in sorted(names)
     }
-    for v in range(max(y - reach, 0), min(y + reach + 1, h)):
-        for u in range(max(x - reach, 0), min(x + reach + 1, w)):
+    for v in range(max(y - REACH, 0), min(y + REACH + 1, h)):
+        for u in range(max(x - REACH, 0), min(x + REACH + 1, w)):
             if (v, u) != (y, x) and labels[v, u] in votes:
                 gap = ((planes[:, v, u] - planes[:, y, x]) ** 2).sum()
                 votes[int(labels[v, u])] += np.exp(-0.5 * gap / scene.params.colour.sigma2)
@@ -398,11 +399,13 @@ def advance(labels: Labels, density: NDArray[np.float32], scene: Scene) -> Advan
         start[SPACE] += motion[row]
         near = _window(points, start, before[row])
         owners = labels.reshape(-1)[near]
-        if (owners >= 0).all():
+        full = bool((owners >= 0).all())
+        if full:
             step, total = _full_step(points[near], start, owners, before)
         else:
-            step, total = _own_step(points[near], start, before[row])
-        if total > LEAST_WEIGHT:
+            read = _thinned(points[near], start, tuning.warm_thin)
+            step, total = _own_step(read, start, before[row])
+        if total > LEAST_WEIGHT and (full or abs(start[4] % 1 - 0.5) > HAIR):
             sure.append(row)
         position[row] = start + step
         rho[row] = _density_near(position[row], points, density, params)
@@ -423,8 +426,9 @@ def advance(labels: Labels, density: NDArray[np.float32], scene: Scene) -> Advan
     base = np.diag(floors)
     for i, (y, x) in enumerate(newcomers):
         start = points[y * w + x]
-        bearing[i], total = _own_step(points[_window(points, start, base)], start, base)
-        densities[i] = min(total * state.density_scale, 1.0)
+        read = _thinned(points[_window(points, start, base)], start, tuning.warm_thin)
+        bearing[i], total = _own_step(read, start, base)
+        densities[i] = min(total * tuning.warm_thin * state.density_scale, 1.0)
     return Advance(
         here, sure, motion, position, trajectory, precision, rho, newcomers, bearing, densities
     )
@@ -445,6 +449,11 @@ def _window(points: Array, centre: Array, bandwidth: Array) -> NDArray[np.int64]
     """Return the pixels within the cutoff in space."""
     far = _distance_sq(points[:, SPACE], centre[SPACE], bandwidth[SPACE, SPACE])
     return np.flatnonzero(far <= CUTOFF**2)
+
+
+def _thinned(points: Array, centre: Array, thin: int) -> Array:
+    """Return the points in every so many-th row, that of the centre among them."""
+    return points[(points[:, 4].astype(int) - int(centre[4] + 0.5)) % thin == 0]
 
 
 def _own_step(points: Array, centre: Array, bandwidth: Array) -> tuple[Array, float]:
