@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core.clusters import ClusterGrid, base_precision, kernel_scales
 from aaams_stream.core.stopwatch import Clock, no_clock
-from aaams_stream.core.threads import threads_for
+from aaams_stream.core.threads import side_by_side
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import agglomerate
 from aaams_stream.kernels import mean_shift as kernels
@@ -68,17 +68,19 @@ def cluster_pixels(
     n = clusters.rho.size
     half_widths, space_weights = base_window(params.space.sigma2)
     colour_scale = np.float32(1 / (64 * params.colour.sigma2))
-    with threads_for(n):
-        kernels.first_shift(
-            planes, half_widths, space_weights, colour_scale, clusters.bearing, pixels.density
-        )
-        grid.density_scale = 1.0 / float(pixels.density.max())
-        np.multiply(pixels.density, np.float32(grid.density_scale), out=pixels.density)
-        kernels.seed_clusters(pixels, clusters, scales)
-        clock("first shift")
-        everyone = np.arange(n, dtype=np.int32)
-        agglomerate.begin_trajectories(everyone, clusters)
-        merges = agglomerate.merge_first(_BAND, planes, clusters, scales)
+    window = (planes, half_widths, space_weights, colour_scale)
+
+    def shift(top: int, end: int) -> None:
+        kernels.first_shift(*window, top, end, clusters.bearing, pixels.density)
+
+    side_by_side(shift, planes.shape[1], worth=width)
+    grid.density_scale = 1.0 / float(pixels.density.max())
+    np.multiply(pixels.density, np.float32(grid.density_scale), out=pixels.density)
+    kernels.seed_clusters(pixels, clusters, scales)
+    clock("first shift")
+    everyone = np.arange(n, dtype=np.int32)
+    agglomerate.begin_trajectories(everyone, clusters)
+    merges = _merge_first(grid, scales)
     alive = np.flatnonzero(clusters.parent == everyone).astype(np.int32)
     clusters.shift[alive] = clusters.bearing[alive]
     clusters.precision[alive] = base_precision(params)
@@ -127,6 +129,23 @@ def climb(
     return alive, History(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
+def _merge_first(grid: ClusterGrid, scales: Scales) -> int:
+    """Merge single pixels: in bands of rows, which the picture alone decides, then across."""
+    planes, clusters = grid.pixels.planes, grid.clusters
+    h = planes.shape[1]
+    bands = -(-h // _BAND)
+    band = -(-h // bands)
+    merges = np.zeros(bands, np.int64)
+
+    def merge(first: int, last: int) -> None:
+        for b in range(first, last):
+            rows = b * band, min((b + 1) * band, h)
+            merges[b] = agglomerate.merge_band(*rows, planes, clusters, scales)
+
+    side_by_side(merge, -(-h // band), worth=clusters.rho.size // bands)
+    return int(merges.sum() + agglomerate.merge_seams(band, planes, clusters, scales))
+
+
 def shift_clusters(
     grid: ClusterGrid, which: NDArray[np.int32], scales: Scales
 ) -> NDArray[np.uint8]:
@@ -135,8 +154,12 @@ def shift_clusters(
     Returns which update each one made: 0 scalar, 1 partial, 2 full.
     """
     kind = np.empty(which.size, np.uint8)
-    with threads_for(which.size):
-        kernels.shift_clusters(which, grid.pixels, grid.clusters, scales, kind)
+
+    def shift(start: int, stop: int) -> None:
+        mine = slice(start, stop)
+        kernels.shift_clusters(which[mine], grid.pixels, grid.clusters, scales, kind[mine])
+
+    side_by_side(shift, which.size)
     agglomerate.extend_trajectories(which, grid.clusters)
     return kind
 
@@ -145,8 +168,14 @@ def merge_moved(grid: ClusterGrid, moving: NDArray[np.int32], scales: Scales) ->
     """Merge the clusters that have just moved with those they meet; return how many merged."""
     partners = np.empty((moving.size, _PARTNERS), np.int32)
     found = np.empty(moving.size, np.int32)
-    with threads_for(moving.size):
-        agglomerate.find_partners(moving, grid.pixels, grid.clusters, scales, partners, found)
+
+    def seek(start: int, stop: int) -> None:
+        mine = slice(start, stop)
+        agglomerate.find_partners(
+            moving[mine], grid.pixels, grid.clusters, scales, partners[mine], found[mine]
+        )
+
+    side_by_side(seek, moving.size)
     order = np.empty(moving.size, np.int32)
     rank = np.arange(moving.size, dtype=np.int32)
     agglomerate.order_by_density(rank, grid.clusters.rho[moving], order)

@@ -45,5 +45,4 @@ def split_by_motion(seen: Propagated, state: SegmenterState, tuning: Tuning) -> 
     apart = kernels.judge_pairs(
         chosen, limits, counts, means, variances, shares, tracks.motion, grown, pairs
     )
-    if apart:
-        kernels.unlabel_second_motion(labels, flow, chosen, pairs, RELABEL)
+    kernels.unlabel_second_motion(labels, flow, chosen, pairs, apart, RELABEL)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from aaams_stream.errors import ConfigError
 
@@ -14,8 +13,7 @@ VARIABLE = "AAAMS_THREADS"
 # frame of 640x480 has a few thousand, a cold one 170,000.
 _SHARE = 16384
 _MOST_DIGITS = 9  # beyond any machine, and within what Python reads as a number
-# Of numba's ways to run parallel loops, one ends the process when two threads do so at a time.
-_one_at_a_time = threading.Lock()
+_PARTS = 4  # a thread: sky and ground do not take equally long
 
 
 def thread_count() -> int:
@@ -38,18 +36,18 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-@contextmanager
-def threads_for(items: int) -> Iterator[None]:
-    """Let parallel kernels use as many threads as are worth their while for so many items.
+def side_by_side(work: Callable[[int, int], None], items: int, worth: int = 1) -> None:
+    """Do `work(start, stop)` for all items, in parts on several threads where that pays.
 
-    Whoever else runs some waits; not to be nested.
+    worth: clusters or pixels an item stands for. The parts may be done in any order, and at the
+    same time, and `work` lets go of the interpreter, as kernels do.
     """
-    import numba  # here: whoever asks only for the number does without
-
-    with _one_at_a_time:
-        usual = numba.get_num_threads()
-        numba.set_num_threads(max(min(usual, thread_count(), items // _SHARE), 1))
-        try:
-            yield
-        finally:
-            numba.set_num_threads(usual)
+    threads = min(thread_count(), items * worth // _SHARE, items)
+    if threads < 2:
+        work(0, items)
+        return
+    parts = min(_PARTS * threads, items)
+    edges = [items * part // parts for part in range(parts + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, edges, edges[1:]):
+            pass  # what went wrong is raised here

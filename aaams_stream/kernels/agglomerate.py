@@ -7,10 +7,9 @@ one in an order fixed by density and index, so nothing depends on the number of 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from aaams_stream.kernels.common import LANES, find_root, numbers
-from aaams_stream.kernels.records import Clusters, Scales
 
 _LEVELS = 4096  # steps of density that order the merges
 
@@ -43,7 +42,7 @@ def add_place(a, weight, place):
     a[14] += f * d4 * d4
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_moments(a, b):
     """Add trajectory moments b (15,) to a (15,): their mean as a place, then their scatter."""
     add_place(a, b[0], b[1:6])
@@ -95,7 +94,7 @@ def same_mode(u, m, y, bearing, colour_weight, space_weight):
     return along >= np.float32(0.0) and closing <= np.float32(0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def absorb(u, v, clusters):
     """Merge clusters u and v; the denser assimilates the other. Returns whether u survives."""
     if clusters.rho[u] > clusters.rho[v]:
@@ -187,56 +186,40 @@ def merge_pixels(order, y0, y1, planes, clusters, scales, w):
     return merges
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
-def merge_first(band, planes, clusters, scales):
-    """First merge pass: inside bands of rows, densest first, then across the seams of the bands.
+@njit(cache=True, nogil=True, error_model="numpy")
+def merge_band(top, end, planes, clusters, scales):
+    """First merge pass inside a band of rows, densest first; return the merges made.
 
-    band: the most rows a band may have.
-    The bands depend on the image alone and share no cluster, so they may run at the same time.
-    Only a cluster that stands within ε of a seam can still find something new in the second part.
+    Bands share no cluster, so they may run at the same time.
+    """
+    w = clusters.rho.size // planes.shape[1]
+    order = np.empty((end - top) * w, np.int32)
+    order_by_density(numbers(top * w, end * w), clusters.rho, order)
+    return merge_pixels(order, top, end, planes, clusters, scales, w)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def merge_seams(band, planes, clusters, scales):
+    """First merge pass across the seams of bands of so many rows; return the merges made.
+
+    Only a cluster that stands within ε of a seam can still find something new.
     """
     h = planes.shape[1]
-    # a record that goes into a prange is put together inside
-    position, rho, shift, bearing, trajectory, precision, parent, members, changed = clusters
-    colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive, thin = scales
-    w = rho.size // h
-    bands = 2 * ((h + 2 * band - 1) // (2 * band))  # even, so that two threads share alike
-    band = (h + bands - 1) // bands
-    bands = (h + band - 1) // band
-    merged = np.zeros(bands, np.int64)
-    even = (bands + 1) // 2
-    for job in prange(bands):
-        # two threads get the even and the odd bands: sky and ground cost differently
-        b = 2 * job if job < even else 2 * (job - even) + 1
-        y0 = b * band
-        y1 = min(y0 + band, h)
-        order = np.empty((y1 - y0) * w, np.int32)
-        order_by_density(numbers(y0 * w, y1 * w), rho, order)
-        mine = Clusters(
-            position, rho, shift, bearing, trajectory, precision, parent, members, changed
-        )
-        sizes = Scales(
-            colour, space, epsilon_colour, epsilon_space, floor_colour, floor_space, adaptive, thin
-        )
-        merged[b] = merge_pixels(order, y0, y1, planes, mine, sizes, w)
-    reach = np.sqrt(epsilon_space)
-    near = np.empty(rho.size, np.int32)
+    parent = clusters.parent
+    w = parent.size // h
+    reach = np.sqrt(scales.epsilon_space)
+    near = np.empty(parent.size, np.int32)
     n = 0
-    for u in range(rho.size):
+    for u in range(parent.size):
         if parent[u] == u:
-            b = (u // w) // band
-            y = position[u, 4]
-            if (b > 0 and y - reach < b * band) or (
-                b < bands - 1 and y + reach > (b + 1) * band - 1
-            ):
+            top = (u // w) // band * band
+            y = clusters.position[u, 4]
+            if (top > 0 and y - reach < top) or (top + band < h and y + reach > top + band - 1):
                 near[n] = u
                 n += 1
     order = np.empty(n, np.int32)
-    order_by_density(near[:n], rho, order)
-    merges = merge_pixels(order, np.int64(0), h, planes, clusters, scales, w)
-    for b in range(bands):
-        merges += merged[b]
-    return merges
+    order_by_density(near[:n], clusters.rho, order)
+    return merge_pixels(order, np.int64(0), h, planes, clusters, scales, w)
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
@@ -265,7 +248,7 @@ def near_lanes(flat, plane, at, first, dy, place, epsilon_colour_sq, epsilon_spa
     return hits
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_partners(which, pixels, clusters, scales, partners, found):
     """List the clusters that each moved cluster may merge with, in the order they are met.
 
@@ -291,7 +274,7 @@ def find_partners(which, pixels, clusters, scales, partners, found):
     reach = int(np.sqrt(epsilon_space_sq))
     chunks = min((2 * reach + 2 + LANES - 1) // LANES, pitch // LANES)
     room = partners.shape[1]
-    for i in prange(which.size):
+    for i in range(which.size):
         u = which[i]
         place = position[u]
         own_shift = shift[u]

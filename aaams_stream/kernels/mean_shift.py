@@ -1,15 +1,14 @@
 """Alg. 1 on a pixel grid, the climb: joint colour-space window sums.
 
 Clusters and pixels are those of `records`. On a single image every pixel began as a cluster, of its
-own index. Floats are float32. Records are taken apart before a `prange`: inside one, numba may lose
-what is written through them. Sums stay inside one cluster's row, so nothing depends on the number
-of threads.
+own index. Floats are float32. Each cluster owns its row, so parts of a list may run at once,
+and nothing depends on the number of threads.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from aaams_stream.kernels.common import LANES
 
@@ -34,9 +33,9 @@ def decay(s):
     return p * p - np.float32(2.0**-32)
 
 
-@njit(cache=True, nogil=True, parallel=True, fastmath=True, error_model="numpy")
-def first_shift(planes, half_widths, space_weights, colour_scale, bearing, density):
-    """Shift every pixel once with the base bandwidth (Eq. 4, first iteration).
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def first_shift(planes, half_widths, space_weights, colour_scale, top, end, bearing, density):
+    """Shift every pixel of the rows from top to end once with the base bandwidth (Eq. 4).
 
     planes (3, h, pitch); half_widths (2r+1,) int64: the window's half width in each of its rows;
     space_weights (2r+1, 2r+1); colour_scale 1/(64 σr²). Writes bearing (h*w, 5), density (h, w).
@@ -45,7 +44,7 @@ def first_shift(planes, half_widths, space_weights, colour_scale, bearing, densi
     h, w = density.shape
     radius = half_widths.size // 2
     blocks = (w + _BLOCK - 1) // _BLOCK
-    for job in prange(h * blocks):
+    for job in range(top * blocks, end * blocks):
         y = job // blocks
         start = (job % blocks) * _BLOCK
         n = min(_BLOCK, w - start)
@@ -503,7 +502,7 @@ def full_step(planes, owner, precision, u, p, thin, out):
         out[:] = np.float32(0.0)
 
 
-@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def shift_clusters(which, pixels, clusters, scales, kind):
     """Move each listed cluster one step (Eqs. 2b, 3, 4).
 
@@ -523,7 +522,7 @@ def shift_clusters(which, pixels, clusters, scales, kind):
     space = scales.space
     least = scales.adaptive
     thin = scales.thin
-    for i in prange(which.size):
+    for i in range(which.size):
         u = which[i]
         place = position[u]
         step = shift[u]

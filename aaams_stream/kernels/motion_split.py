@@ -171,12 +171,14 @@ def part_flow(rows, back, rounds, pairs, shares):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def unlabel_second_motion(labels, flow, chosen, pairs, name):
+def unlabel_second_motion(labels, flow, chosen, pairs, count, name):
     """Write `name` over the pixels of chosen labels whose flow is nearer to the second of a pair.
 
-    chosen (k,) int32: the row of a label in pairs (m, 4) float64, or -1.
+    chosen (k,) int32: the row of a label in pairs (m, 4) float64, or -1; count: how many are.
     """
     h, w = labels.shape
+    if count == 0:
+        return
     for y in range(h):
         for x in range(w):
             label = labels[y, x]

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from aaams_stream.jit import Call
 
 
@@ -27,10 +30,6 @@ def warm_image() -> None:
 
 def warm_stream(should_stop: Callable[[], bool] = lambda: False) -> None:
     """Run what a stream and the readers of a volume need; should_stop: asked before every frame."""
-    import numpy as np
-
-    from aaams_stream.core.pool import pool
-    from aaams_stream.kernels import measure
     from aaams_stream.params import Params
     from aaams_stream.run.compiled import Segmenter
     from aaams_stream.source.demo import demo_frame
@@ -40,10 +39,19 @@ def warm_stream(should_stop: Callable[[], bool] = lambda: False) -> None:
         if should_stop():
             return
         rgb = demo_frame(8 * index).rgb[::2, ::2].copy()
-        ids = segmenter.step(rgb).ids
-        pool(ids, rgb)
-        rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
-        measure.find_runs(ids, np.unique(ids), rows, lengths)
+        _read(segmenter.step(rgb).ids, rgb)
+
+
+def _read(ids: NDArray[np.uint32], rgb: NDArray[np.uint8]) -> None:
+    """Do what the readers of a frame do: pool over its segments, and list its runs."""
+    import numpy as np
+
+    from aaams_stream.core.pool import pool
+    from aaams_stream.kernels import measure
+
+    pool(ids, rgb)
+    rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
+    measure.find_runs(ids, np.unique(ids), rows, lengths)
 
 
 def warm_metrics() -> None:
@@ -102,6 +110,7 @@ def stream_calls() -> list[Call]:
     settings = Params().updated({"stream": {"scale": 0.8}, "space": {"sigma2": 1.5}})
     with plain_kernels() as calls:
         segmenter = Segmenter(settings)
-        for index in range(3):
-            segmenter.step(demo_frame(8 * index).rgb[::4, :240:4])
+        for index in range(2):  # a cold frame and a warm one
+            rgb = demo_frame(8 * index).rgb[::4, :240:4].copy()
+            _read(segmenter.step(rgb).ids, rgb)
     return calls
