@@ -103,8 +103,8 @@ def _cached_in(folder: Path) -> Iterator[None]:
         config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
-# A frame runs dozens of short parallel loops beside the threads that decode and write. By default
-# OpenMP's threads spin between loops; on two busy cores that took ten times the processor time.
+# By default OpenMP's threads, on which points are fitted, spin between loops; on two busy cores
+# that took ten times the processor time.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 CACHE_FOLDER = _find_folder()

@@ -48,9 +48,6 @@ class LiveLoop:
     go on growing. fps: at most so many frames are taken a second, and quality gives way until as
     many are segmented (None: the source's rate; 0: take all, never give way). clock: what every
     time here is told by.
-
-    Its threads call compiled, parallel loops. So does `AAAMS`, which must not run at the same time:
-    while the loop runs, fit no points on another thread.
     """
 
     def __init__(

@@ -284,17 +284,31 @@ def test_without_a_python_to_start_kernels_are_compiled_as_they_are_called(monke
     jit.compile_ahead.__wrapped__()
 
 
-def test_shares_are_all_the_work_and_none_of_it_twice(monkeypatch):
-    done = []
+def test_shares_are_all_the_files_and_none_of_them_twice():
+    for shares in (1, 2, 3):
+        lists = jit.shared_out(shares)
+        assert len(lists) == shares
+        assert all(lists)
+        assert sorted(file for files in lists for file in files) == sorted(jit.STREAM_FILES)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # tests have threads, it has none
+def test_compile_shares_has_every_call_compiled_once(tmp_path):
+    """By processes of their own: each notes what it does in a file."""
 
     class Noted:
         def __init__(self, file):
             self.py_func = type("", (), {"__module__": f"aaams_stream.kernels.{file}"})
 
         def compile(self, signature):
-            done.append(signature)
+            with (tmp_path / "_".join(map(str, signature))).open("a") as notes:
+                notes.write(f"{os.getpid()}\n")
 
     calls = [jit.Call(Noted(file), (file, n)) for n in range(2) for file in jit.STREAM_FILES]
-    for share in range(3):
-        jit.compile_share(calls, share, 3)
-    assert sorted(done) == sorted(call.signature for call in calls)
+    jit.compile_shares(calls, 3)
+    noted = {path.name: path.read_text().split() for path in tmp_path.iterdir()}
+    assert noted.keys() == {"_".join(map(str, call.signature)) for call in calls}
+    assert {len(pids) for pids in noted.values()} == {1}
+    processes = {pids[0] for pids in noted.values()}
+    assert len(processes) == (3 if hasattr(os, "fork") else 1)
+    assert str(os.getpid()) in processes

@@ -330,16 +330,16 @@ def test_merge_moved_loses_no_pixel_and_no_trajectory():
 
 
 def test_merge_first_does_not_depend_on_the_number_of_threads():
-    """150 rows make several bands and seams."""
+    """420 rows make several bands and seams, and enough pixels for three threads."""
     code = """
 import json
 from support import grids
 from aaams_stream.core.mean_shift import cluster_pixels
 from aaams_stream.core.tuning import DEFAULT
 from aaams_stream.params import Params
-grid, _ = grids.make_grid(150, 40, contrast=10)
+grid, _ = grids.make_grid(420, 120, contrast=10)
 params = Params().updated({"core": {"max_iterations": 1}})
-grid, alive, history = cluster_pixels(grid.pixels.planes, 40, params, DEFAULT)
+grid, alive, history = cluster_pixels(grid.pixels.planes, 120, params, DEFAULT)
 clusters = grid.clusters
 rows = [clusters.members[alive], clusters.trajectory[alive], clusters.precision[alive]]
 kept = [array.tobytes().hex() for array in (grid.pixels.owner, *rows)]
@@ -347,7 +347,7 @@ print(json.dumps([int(history.merges[0]), *kept]))
 """
     runs = []
     for threads in ("1", "2", "3"):
-        env = {**os.environ, "NUMBA_NUM_THREADS": threads}
+        env = {**os.environ, "AAAMS_THREADS": threads}
         env["PYTHONPATH"] = os.pathsep.join([str(TESTS), *sys.path])
         run = subprocess.run(
             [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True

@@ -56,6 +56,8 @@ def test_first_step_of_a_pixel_is_its_first_shift():
         half_widths,
         weights,
         np.float32(1 / (64 * grids.SIGMA2_COLOUR)),
+        0,
+        21,
         clusters.bearing,
         pixels.density,
     )

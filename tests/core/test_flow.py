@@ -63,7 +63,7 @@ def searched(now, before, stride=DEFAULT.flow_stride, begin=None):
 
     Also its errors (rows, columns): squares summed, but for a last step of less than a pixel.
     """
-    here, steps = padded(now), DEFAULT.flow_steps
+    here, steps = padded(now), 8  # enough to arrive
     rows, columns = map(len, corners(now.shape, stride))
     found = np.zeros((rows, columns, 2), np.float32) if begin is None else begin.copy()
     errors = np.full((rows, columns), np.nan, np.float32)

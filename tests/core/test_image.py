@@ -293,9 +293,9 @@ for name in ("labels", "modes", "bandwidths", "densities"):
 
 
 def test_segment_image_does_not_depend_on_the_number_of_threads():
-    """Bit for bit, on enough rows for several bands."""
+    """Bit for bit, on enough rows for several bands and enough pixels for three threads."""
     one, two, three = (
-        run_python(DIGEST.format(shape="150, 90"), NUMBA_NUM_THREADS=str(n)) for n in (1, 2, 3)
+        run_python(DIGEST.format(shape="300, 180"), AAAMS_THREADS=str(n)) for n in (1, 2, 3)
     )
     assert one == two == three
 

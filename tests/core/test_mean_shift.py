@@ -55,7 +55,7 @@ def first_shift(planes, width):
     density = np.empty((h, width), np.float32)
     half_widths, weights = base_window(grids.SIGMA2_SPACE)
     scale = np.float32(1 / (64 * grids.SIGMA2_COLOUR))
-    mean_shift.first_shift(planes, half_widths, weights, scale, bearing, density)
+    mean_shift.first_shift(planes, half_widths, weights, scale, 0, h, bearing, density)
     return bearing, density
 
 
@@ -158,7 +158,7 @@ def test_full_step_with_one_bandwidth_for_all_is_the_partial_update():
     owner = np.arange(H * W, dtype=np.int32).reshape(H, W)
     out = np.empty(5, np.float32)
     centre = points[8 * W + 14].astype(np.float32)
-    mean_shift.full_step(grid.pixels.planes, owner, np.tile(row, (H * W, 1)), centre, row, out)
+    mean_shift.full_step(grid.pixels.planes, owner, np.tile(row, (H * W, 1)), centre, row, 1, out)
     inside = in_ellipse(points, centre.astype(np.float64), bandwidth)
     shift, _ = expected_step(points, centre.astype(np.float64), bandwidth, inside)
     np.testing.assert_allclose(out, shift, atol=0.05)
@@ -180,7 +180,7 @@ def test_full_step_is_the_full_update_under_the_neighbours_bandwidths(seed, poly
     u = rng.choice(clusters)
     centre = points[rng.integers(H * W)].astype(np.float32)
     out = np.empty(5, np.float32)
-    mean_shift.full_step(grid.pixels.planes, owner, precision, centre, precision[u], out)
+    mean_shift.full_step(grid.pixels.planes, owner, precision, centre, precision[u], 1, out)
     centre = centre.astype(np.float64)
     inside = in_ellipse(points, centre, bandwidths[u])
     place = reference.full_update(
@@ -202,7 +202,7 @@ def test_full_step_without_weight_stays_put():
     owner = np.zeros((H, W), np.int32)
     out = np.ones(5, np.float32)
     far = points[100].astype(np.float32) + np.float32([500, 0, 0, 0, 0])
-    mean_shift.full_step(grid.pixels.planes, owner, row[None], far, row, out)
+    mean_shift.full_step(grid.pixels.planes, owner, row[None], far, row, 1, out)
     np.testing.assert_array_equal(out, 0)
 
 
@@ -227,7 +227,7 @@ def test_full_and_own_step_with_hardly_any_weight_are_finite(distance):
     owner = np.zeros((H, W), np.int32)
     centre = points[100].astype(np.float32) + np.float32([distance, 0, 0, 0, 0])
     both = np.empty(5, np.float32), np.empty(5, np.float32)
-    mean_shift.full_step(grid.pixels.planes, owner, row[None], centre, row, both[0])
+    mean_shift.full_step(grid.pixels.planes, owner, row[None], centre, row, 1, both[0])
     mean_shift.own_step(grid.pixels.planes, centre, row, 1, both[1])
     for step in both:
         assert np.isfinite(step).all()

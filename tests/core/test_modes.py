@@ -11,22 +11,22 @@ from support import grids
 from aaams_stream import segment_image
 from aaams_stream.core import packed
 from aaams_stream.core.clusters import ClusterGrid, base_precision
-from aaams_stream.core.modes import densest_of_all, densest_pixels, find_modes
+from aaams_stream.core.modes import densest_pixels, find_modes
 from aaams_stream.kernels import modes as kernels
 from aaams_stream.params import Params
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_densest_of_all_regions_is_the_densest_of_the_whole(seed):
+def test_densest_pixels_of_segments_made_of_regions_are_those_of_the_whole(seed):
     """Also where densities are equal, which is where the first pixel counts."""
     rng = np.random.default_rng(seed)
     tree = segment_image(grids.blurred_noise(24, 30, contrast=30)).tree
     regions = tree.cut(segments=12).astype(np.int32)
     density = rng.choice(np.float32([0.25, 0.5, 1.0]), regions.shape)
-    segments = np.append(rng.permutation(4), rng.integers(0, 4, 8))
-    expected = densest_pixels(segments[regions].astype(np.int32), density)
-    densest = densest_pixels(regions, density)
-    np.testing.assert_array_equal(densest_of_all(densest, density, segments), expected)
+    segments = np.append(rng.permutation(4), rng.integers(0, 4, 8)).astype(np.int32)
+    flat, whole = density.reshape(-1), segments[regions].reshape(-1)
+    expected = [np.flatnonzero(whole == n)[flat[whole == n].argmax()] for n in range(4)]
+    assert densest_pixels(regions, segments, density).tolist() == expected
 
 
 def make_grid(position, rho):
@@ -60,9 +60,7 @@ def test_densest_clusters_stand_in_their_region_and_ties_go_to_the_last(seed):
 def test_densest_pixels_are_the_first_of_equals():
     labels = np.array([[0, 0, 1], [0, 1, 1]], np.int32)
     density = np.array([[0.1, 0.7, 0.3], [0.7, 0.9, 0.9]], np.float32)
-    best = np.empty(2, np.int64)
-    kernels.densest_pixels(labels, density, best)
-    assert best.tolist() == [1, 4]
+    assert densest_pixels(labels, np.int32([0, 1]), density).tolist() == [1, 4]
 
 
 def test_find_modes_takes_the_densest_cluster_inside_or_else_the_densest_pixel():
@@ -72,7 +70,7 @@ def test_find_modes_takes_the_densest_cluster_inside_or_else_the_densest_pixel()
     clusters, pixels = grid.clusters, grid.pixels
     clusters.precision[:] = np.arange(30).reshape(3, 10)
     clusters.trajectory[:] = np.arange(45).reshape(3, 15)
-    densest = densest_pixels(labels, pixels.density)
+    densest = densest_pixels(labels, np.int32([0, 1]), pixels.density)
     which = np.int32([0, 2])  # not the densest of all
     found = find_modes(labels, densest, grid, which, Params())
     np.testing.assert_array_equal(found.position[0], position[2])

@@ -157,20 +157,12 @@ def test_scene_change_starts_cold_with_new_ids():
     assert not early & late
 
 
-def test_segmenter_does_not_depend_on_the_number_of_threads():
-    import numba
-
-    if numba.config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("one core")
+def test_segmenter_does_not_depend_on_the_number_of_threads(monkeypatch):
     frames = [demo_frame(i).rgb for i in range(4)]
-    threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
-        one = run(frames)
-        numba.set_num_threads(2)
-        two = run(frames)
-    finally:
-        numba.set_num_threads(threads)
+    monkeypatch.setenv("AAAMS_THREADS", "1")
+    one = run(frames)
+    monkeypatch.setenv("AAAMS_THREADS", "2")
+    two = run(frames)
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a.ids, b.ids)
         assert a.segments.tobytes() == b.segments.tobytes()

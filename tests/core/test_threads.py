@@ -1,4 +1,4 @@
-"""How many threads compute, and which kernels do so on several."""
+"""How many threads compute, and how work is shared among them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,16 @@ import subprocess
 import sys
 import threading
 
-import numba
 import pytest
 
 from aaams_stream import kernels
-from aaams_stream.core import threads
-from aaams_stream.core.threads import available_cores, thread_count, threads_for
+from aaams_stream.core.threads import available_cores, side_by_side, thread_count
 from aaams_stream.errors import ConfigError
 from aaams_stream.jit import kernels_of
 
 compiled = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled"
 )
-ENOUGH = 1 << 30  # items: worth any number of threads
-
-# Loops over so much that threads pay; every other kernel runs beside others instead.
-PARALLEL = {
-    ("agglomerate", "find_partners"),
-    ("agglomerate", "merge_first"),
-    ("mean_shift", "first_shift"),
-    ("mean_shift", "seed_clusters"),
-    ("mean_shift", "shift_clusters"),
-    ("points", "shift_clusters"),
-}
 
 
 def all_kernels():
@@ -54,9 +41,10 @@ def test_kernels_let_go_of_the_interpreter():
 
 
 @compiled
-def test_kernels_are_parallel_only_where_it_pays():
-    found = all_kernels()
-    assert {name for name, k in found.items() if k.targetoptions.get("parallel")} == PARALLEL
+def test_kernels_of_pictures_are_not_parallel_by_themselves():
+    """Threads that take parts of the work compile in half the time, and may run anywhere."""
+    parallel = {name for name, k in all_kernels().items() if k.targetoptions.get("parallel")}
+    assert parallel == {("points", "shift_clusters")}
 
 
 def test_thread_count_is_what_the_variable_says(monkeypatch):
@@ -87,85 +75,74 @@ def test_thread_count_refuses_what_is_no_number_of_threads(monkeypatch, wrong):
         thread_count()
 
 
-def test_threads_for_takes_one_thread_for_little_work(monkeypatch):
+def parts_of(items, worth=1):
+    """Return the parts that side_by_side makes, in order, and the threads that do them."""
+    parts = []
+
+    def work(start, stop):
+        parts.append((start, stop, threading.get_ident()))
+
+    side_by_side(work, items, worth)
+    parts.sort()
+    return [part[:2] for part in parts], {part[2] for part in parts}
+
+
+def test_side_by_side_does_little_work_at_once_on_the_thread_that_asks(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "8")
+    assert parts_of(5000) == ([(0, 5000)], {threading.get_ident()})
+    assert parts_of(0) == ([(0, 0)], {threading.get_ident()})
+    monkeypatch.setenv("AAAMS_THREADS", "1")
+    assert parts_of(1 << 30) == ([(0, 1 << 30)], {threading.get_ident()})
+
+
+@pytest.mark.parametrize(("items", "worth"), [(100_000, 1), (360, 480), (3, 1 << 20)])
+def test_side_by_side_leaves_nothing_out_and_does_nothing_twice(monkeypatch, items, worth):
+    monkeypatch.setenv("AAAMS_THREADS", "3")
+    parts, _ = parts_of(items, worth)
+    assert len(parts) > 1
+    assert [start for start, _ in parts] == [0, *(stop for _, stop in parts[:-1])]
+    assert parts[-1][1] == items
+    assert all(start < stop for start, stop in parts)
+
+
+def test_side_by_side_uses_as_many_threads_as_it_may(monkeypatch):
+    """Each waits for the other: on one thread they would wait for ever."""
     monkeypatch.setenv("AAAMS_THREADS", "2")
-    with threads_for(5000):
-        assert numba.get_num_threads() == 1
+    meeting = threading.Barrier(2, timeout=60)
+    side_by_side(lambda start, stop: meeting.wait(), 8, worth=1 << 20)
 
 
-@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two cores")
-def test_threads_for_takes_as_many_as_it_may_for_much_and_leaves_what_was_set(monkeypatch):
-    usual = numba.get_num_threads()
-    for text, expected in (("1", 1), ("2", 2), ("1000", usual)):
-        monkeypatch.setenv("AAAMS_THREADS", text)
-        with threads_for(ENOUGH):
-            assert numba.get_num_threads() == expected
-        assert numba.get_num_threads() == usual
-    numba.set_num_threads(1)
-    try:
-        with threads_for(ENOUGH):
-            assert numba.get_num_threads() == 1  # no more than the user has set
-    finally:
-        numba.set_num_threads(usual)
-
-
-def test_threads_for_leaves_what_was_set_after_an_error(monkeypatch):
-    monkeypatch.setenv("AAAMS_THREADS", "1")
-    usual = numba.get_num_threads()
-    with pytest.raises(ZeroDivisionError), threads_for(ENOUGH):
-        raise ZeroDivisionError
-    assert numba.get_num_threads() == usual
-    monkeypatch.setenv("AAAMS_THREADS", "none")
-    with pytest.raises(ConfigError), threads_for(ENOUGH):
-        pass
-    monkeypatch.setenv("AAAMS_THREADS", "1")
-    with threads_for(ENOUGH):  # nobody is locked out
-        assert numba.get_num_threads() == 1
-
-
-def test_threads_for_lets_one_thread_in_at_a_time():
-    inside, order = threading.Event(), []
-
-    def second():
-        inside.set()
-        with threads_for(1):
-            order.append("second")
-
-    other = threading.Thread(target=second)
-    with threads_for(1):
-        other.start()
-        assert inside.wait(60)
-        assert threads._one_at_a_time.locked()
-        order.append("first")
-    other.join()
-    assert order == ["first", "second"]
+def test_side_by_side_raises_what_went_wrong(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "2")
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(lambda start, stop: 1 // 0, 8, worth=1 << 20)
 
 
 SIDE_BY_SIDE = """
 import threading
-import numba
 import numpy as np
 from aaams_stream import segment_image
-image = np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)
-segment_image(image)
-assert numba.threading_layer() == "workqueue"
-many = [threading.Thread(target=segment_image, args=(image,)) for _ in range(8)]
+image = np.random.default_rng(0).integers(0, 255, (160, 240, 3), np.uint8)
+expected = segment_image(image).labels
+found = []
+many = [
+    threading.Thread(target=lambda: found.append(segment_image(image).labels)) for _ in range(4)
+]
 for thread in many:
     thread.start()
 for thread in many:
     thread.join()
-print("all done")
+print(len(found), all((labels == expected).all() for labels in found))
 """
 
 
 @compiled
-def test_images_may_be_segmented_on_several_threads_whatever_numba_runs_its_own_with():
-    """Of its layers, `workqueue` ends the process when two threads enter a parallel loop."""
+def test_images_may_be_segmented_on_several_threads():
     done = subprocess.run(
         [sys.executable, "-c", SIDE_BY_SIDE],
-        env={**os.environ, "NUMBA_THREADING_LAYER": "workqueue"},
+        env={**os.environ, "AAAMS_THREADS": "2"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "all done\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "4 True\n"), done.stderr

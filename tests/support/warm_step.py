@@ -398,14 +398,13 @@ def advance(labels: Labels, density: NDArray[np.float32], scene: Scene) -> Advan
         start = tracks.mode[row].astype(np.float64)
         start[SPACE] += motion[row]
         near = _window(points, start, before[row])
-        owners = labels.reshape(-1)[near]
-        full = bool((owners >= 0).all())
+        full = bool((labels.reshape(-1)[near] >= 0).all())
+        near = near[_thinned(points[near], start, tuning.warm_thin)]
         if full:
-            step, total = _full_step(points[near], start, owners, before)
+            step, total = _full_step(points[near], start, labels.reshape(-1)[near], before)
         else:
-            read = _thinned(points[near], start, tuning.warm_thin)
-            step, total = _own_step(read, start, before[row])
-        if total > LEAST_WEIGHT and (full or abs(start[4] % 1 - 0.5) > HAIR):
+            step, total = _own_step(points[near], start, before[row])
+        if total > LEAST_WEIGHT and abs(start[4] % 1 - 0.5) > HAIR:
             sure.append(row)
         position[row] = start + step
         rho[row] = _density_near(position[row], points, density, params)
@@ -426,7 +425,8 @@ def advance(labels: Labels, density: NDArray[np.float32], scene: Scene) -> Advan
     base = np.diag(floors)
     for i, (y, x) in enumerate(newcomers):
         start = points[y * w + x]
-        read = _thinned(points[_window(points, start, base)], start, tuning.warm_thin)
+        read = points[_window(points, start, base)]
+        read = read[_thinned(read, start, tuning.warm_thin)]
         bearing[i], total = _own_step(read, start, base)
         densities[i] = min(total * tuning.warm_thin * state.density_scale, 1.0)
     return Advance(
@@ -452,8 +452,8 @@ def _window(points: Array, centre: Array, bandwidth: Array) -> NDArray[np.int64]
 
 
 def _thinned(points: Array, centre: Array, thin: int) -> Array:
-    """Return the points in every so many-th row, that of the centre among them."""
-    return points[(points[:, 4].astype(int) - int(centre[4] + 0.5)) % thin == 0]
+    """Return which points lie in every so many-th row, that of the centre among them."""
+    return (points[:, 4].astype(int) - int(centre[4] + 0.5)) % thin == 0
 
 
 def _own_step(points: Array, centre: Array, bandwidth: Array) -> tuple[Array, float]:
