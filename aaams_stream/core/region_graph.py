@@ -82,8 +82,8 @@ def build_rag(
     kernels.measure_regions(picture.planes, density, regions, moments, sums)
     if flow is not None:
         sparse = flow[:: tuning.scene_stride, :: tuning.scene_stride].reshape(-1, 2).T
-        middle = sparse.shape[1] // 2
-        scene = np.partition(sparse, middle, axis=1)[:, middle].astype(np.float64)  # the median
+        middle = [(sparse.shape[1] - 1) // 2, sparse.shape[1] // 2]
+        scene = np.partition(sparse, middle, axis=1)[:, middle].mean(axis=1, dtype=np.float64)
         kernels.measure_motion(flow, scene, regions, moments)
     expected = 4 * count  # a plane map has less than three pairs a region
     found = find_pairs(kernels.find_edges, picture.gradient, regions, expected=expected)

@@ -18,7 +18,7 @@ _LEVELS = 4096  # steps of density that order the merges
 def add_place(a, weight, place):
     """Add one place (5,) to trajectory moments a (15,): raw sums would cancel in float32."""
     total = a[0] + weight
-    g = weight / total
+    g = weight / total if total > np.float32(0.0) else np.float32(1.0)  # the first that counts
     f = a[0] * g
     d0 = place[0] - a[1]
     d1 = place[1] - a[2]

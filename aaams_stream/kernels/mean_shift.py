@@ -147,7 +147,7 @@ def refresh_bandwidths(which, clusters, scales):
     space_floor = scales.floor_space
     for i in range(which.size):
         u = which[i]
-        if members[u] < least:
+        if members[u] < least or moments[u, 0] <= np.float32(0.0):
             continue
         inv = np.float32(1.0) / moments[u, 0]
         ll = moments[u, 6] * inv + colour_floor

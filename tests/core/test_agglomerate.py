@@ -355,3 +355,17 @@ print(json.dumps([int(history.merges[0]), *kept]))
         runs.append(json.loads(run.stdout))
     assert runs[0][0] > 1000
     assert runs[0] == runs[1] == runs[2]
+
+
+def test_a_trajectory_without_weight_is_where_its_cluster_stands():
+    """Pixels that came from outside have no density; a segment of nothing else must not be lost."""
+    clusters = grids.make_grid(4, 5)[0].clusters
+    clusters.trajectory[0], clusters.rho[0] = 0.0, 0.0
+    which = np.zeros(1, np.int32)
+    agglomerate.extend_trajectories(which, clusters)
+    np.testing.assert_array_equal(clusters.trajectory[0, packed.MEAN], clusters.position[0])
+    before = clusters.precision[0].copy()
+    clusters.members[0] = grids.SCALES.adaptive
+    mean_shift.refresh_bandwidths(which, clusters, grids.SCALES)
+    np.testing.assert_array_equal(clusters.precision[0], before)
+    assert np.isfinite(clusters.trajectory[0]).all()
