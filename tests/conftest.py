@@ -46,3 +46,19 @@ def compiled() -> None:
     from aaams_stream.run.warmup import warm_stream
 
     warm_stream()
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Return a list that grows with every decoded picture."""
+    from aaams_stream.source.deinterlace import Deinterlacer
+
+    pictures = []
+    push = Deinterlacer.push
+
+    def counted(deinterlacer, picture):
+        pictures.append(picture.time)
+        return push(deinterlacer, picture)
+
+    monkeypatch.setattr(Deinterlacer, "push", counted)
+    return pictures

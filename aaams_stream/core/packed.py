@@ -24,8 +24,6 @@ ROOT_DET = 9
 MEAN_COLOUR = slice(0, 3)  # of the colours of a segment (n, 9)
 INVERSE_VARIANCE = slice(3, 9)
 
-AREA = 0  # of the moments of a region (n, 13)
-
 FULL = [[0, 1, 2], [1, 3, 4], [2, 4, 5]]  # a symmetric 3x3 matrix from its upper triangle
 ROW, COLUMN = np.triu_indices(3)
 DIAGONAL = (ROW == COLUMN).astype(np.float64)

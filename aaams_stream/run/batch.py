@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from aaams_stream import store as stores
+from aaams_stream.core.threads import VARIABLE, available_cores
 from aaams_stream.errors import AaamsError, SinkError
 from aaams_stream.run.interrupt import noting_ctrl_c
 from aaams_stream.run.progress import Progress
@@ -72,13 +73,6 @@ class Standing:
     stopping: bool  # Ctrl-C was pressed; the chunks at hand are being finished
 
 
-def cores() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def run_batch(
     tasks: Sequence[Task],
     jobs: int | None = None,
@@ -89,13 +83,13 @@ def run_batch(
 
     jobs: by default as many as there are processors: a frame's way has stages that wait for each
     other, so that two jobs of one thread each do more than one job of two. The processors are
-    shared out evenly, unless NUMBA_NUM_THREADS is set. watch: called many times a second.
+    shared out evenly, unless AAAMS_THREADS is set. watch: called many times a second.
 
     What is complete is left alone, if it was made from the same source with the same settings. A
     task that fails, or whose process dies, is an outcome like others. The first Ctrl-C finishes the
     chunks at hand, a second one stops at once; in either case the volumes can be resumed.
     """
-    return _Batch(tasks, min(jobs or cores(), max(len(tasks), 1)), watch, clock).run()
+    return _Batch(tasks, min(jobs or available_cores(), max(len(tasks), 1)), watch, clock).run()
 
 
 class _Batch:
@@ -120,9 +114,9 @@ class _Batch:
         self._left = sum(self._weights)  # weight of what is not begun
         self._work = 0.0  # weight of what was segmented here and is finished
         self._inbox: queue.Queue[tuple[int, object]] = queue.Queue(_UNREAD)
-        threads = max(1, cores() // jobs)
+        threads = max(1, available_cores() // jobs)
         self._environment = {
-            "NUMBA_NUM_THREADS": str(threads),
+            VARIABLE: str(threads),
             **os.environ,
             "PYTHONPATH": os.pathsep.join(folder or os.getcwd() for folder in sys.path),
         }

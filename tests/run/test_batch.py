@@ -196,16 +196,16 @@ def test_batch_draws_a_film_that_is_missing_or_older_than_its_volume(short):
 
 
 def test_batch_shares_the_processors_among_its_jobs(videos, tmp_path, started, monkeypatch):
-    monkeypatch.setattr(batch, "cores", lambda: 9)
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.setattr(batch, "available_cores", lambda: 9)
+    monkeypatch.delenv("AAAMS_THREADS", raising=False)
     shutil.copytree(videos, tmp_path / "videos", ignore=lambda *_: ["a.mkv", "b.mkv"])
     shutil.copy(videos / "c.mkv", tmp_path / "videos" / "d.mkv")
     run_batch(tasks(tmp_path / "videos", tmp_path))  # as many jobs as videos, not as processors
-    assert [env["NUMBA_NUM_THREADS"] for _, env in started] == ["4", "4"]
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
+    assert [env["AAAMS_THREADS"] for _, env in started] == ["4", "4"]
+    monkeypatch.setenv("AAAMS_THREADS", "3")
     (tmp_path / "videos" / "d.mkv").unlink()
     run_batch(tasks(tmp_path / "videos", tmp_path / "again"))
-    assert started[-1][1]["NUMBA_NUM_THREADS"] == "3"
+    assert started[-1][1]["AAAMS_THREADS"] == "3"
 
 
 def test_batch_estimates_what_is_left_by_the_sizes_of_the_files(one_by_one):

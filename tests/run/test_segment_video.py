@@ -24,7 +24,6 @@ from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_vi
 from aaams_stream.run.sink import MARKS
 from aaams_stream.run.threads import AHEAD, BEHIND
 from aaams_stream.source import pixels
-from aaams_stream.source.deinterlace import Deinterlacer
 from aaams_stream.source.reader import Pipe
 from aaams_stream.store import VolumeWriter, open_volume
 
@@ -320,20 +319,6 @@ def film(tmp_path):
     """Two hundred frames with a keyframe every twenty."""
     how = {"codec": "libx264", "pix_fmt": "yuv420p", "options": {"g": "20", "bf": "2"}}
     return write_clip(tmp_path / "film.mp4", moving_frames(200), **how)
-
-
-@pytest.fixture
-def decoded(monkeypatch):
-    """Return a list that grows with every decoded picture."""
-    pictures = []
-    push = Deinterlacer.push
-
-    def counted(deinterlacer, picture):
-        pictures.append(picture.time)
-        return push(deinterlacer, picture)
-
-    monkeypatch.setattr(Deinterlacer, "push", counted)
-    return pictures
 
 
 def test_resume_decodes_little_of_what_is_there_however_often(film, tmp_path, press_at, decoded):

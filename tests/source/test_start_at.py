@@ -11,7 +11,6 @@ from support.clips import H264, moving_frames, write_clip, write_images
 
 from aaams_stream.model import Clip
 from aaams_stream.source import folder, open_source
-from aaams_stream.source.deinterlace import Deinterlacer
 from aaams_stream.source.marks import Marks
 
 COUNT, BEGIN = 300, 250
@@ -33,20 +32,6 @@ KINDS = {
     "rotated.mp4": {**B_FRAMES, "rotation": 90},
     "uneven.mp4": {**B_FRAMES, "ticks": UNEVEN, "time_base": Fraction(1, 90)},
 }
-
-
-@pytest.fixture
-def decoded(monkeypatch):
-    """Return a list that grows with every decoded picture."""
-    pictures = []
-    push = Deinterlacer.push
-
-    def counted(deinterlacer, picture):
-        pictures.append(picture.time)
-        return push(deinterlacer, picture)
-
-    monkeypatch.setattr(Deinterlacer, "push", counted)
-    return pictures
 
 
 @pytest.fixture
