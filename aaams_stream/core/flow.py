@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from aaams_stream.core import features
 from aaams_stream.core.tuning import DEFAULT, Tuning
 from aaams_stream.kernels import flow as kernels
+from aaams_stream.kernels.records import Motion
 
 # How often the resolution of the luma is halved before flow is sought: at a quarter of that of the
 # frame thin things are lost.
@@ -43,3 +44,16 @@ def backward_flow(
     h, w = flow.shape[:2]
     flow *= np.array([shape[1] / w, shape[0] / h], np.float32)
     return features.resized(flow, shape)
+
+
+def trace_pixels(
+    flow: NDArray[np.float32], before: NDArray[np.float32], smooth: NDArray[np.float32]
+) -> Motion:
+    """Return where each pixel was, and how its colour has changed since.
+
+    flow as from `backward_flow`; before, smooth (3, h, w): the colours of both frames.
+    """
+    shape = smooth.shape[1:]
+    motion = Motion(flow, np.empty(shape, np.int32), np.empty(shape, np.float32))
+    kernels.trace_pixels(before, smooth, motion)
+    return motion

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from aaams_stream.core import features
 from aaams_stream.core.features import Picture
-from aaams_stream.core.flow import backward_flow
+from aaams_stream.core.flow import backward_flow, trace_pixels
 from aaams_stream.core.scale import processing_params, processing_shape
 from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.tuning import DEFAULT, Tuning
+from aaams_stream.kernels.records import Motion
 from aaams_stream.params import Params
 
 Watch = Callable[[dict[str, float]], Clock]  # makes the clock that fills in seconds by stage
@@ -26,7 +27,7 @@ Watch = Callable[[dict[str, float]], Clock]  # makes the clock that fills in sec
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A frame ready to be labelled, once: its flow is written over."""
+    """A frame ready to be labelled, once: its motion is written over."""
 
     frame: NDArray[np.uint8]  # (h, w, 3)
     time: float | None
@@ -34,22 +35,28 @@ class Prepared:
     picture: Picture  # of that
     params: Params  # for that size
     tuning: Tuning
-    before: NDArray[np.uint8] | None  # luma of the frame that `flow` leads to
-    flow: NDArray[np.float32] | None  # as `backward_flow` gives it, where it was sought ahead
+    before: Picture | None  # of the frame that `motion` leads to
+    motion: Motion | None  # where it was sought ahead
     seconds: dict[str, float]  # spent, by stage
 
-    def flow_since(self, before: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the flow since the frame of which this is the luma, for the caller to change.
+    def motion_since(
+        self, half_luma: NDArray[np.uint8], smooth: NDArray[np.float32]
+    ) -> Motion:
+        """Return the motion since the frame of which this is a picture, for the caller to change.
 
-        Which frame that is is told by the array itself: where a state was restored, or a frame
-        left out in between, what was sought ahead leads elsewhere, and it is sought here.
+        Which frame that is is told by the arrays themselves: where a state was restored or scaled,
+        or a frame left out in between, what was sought ahead leads elsewhere, and it is sought
+        here.
         """
-        if self.flow is not None and self.before is before:
-            return self.flow
-        picture = self.picture
-        return backward_flow(
-            picture.half_luma, before, picture.shape, self.params.stream.flow, self.tuning
-        )
+        picture, before, motion = self.picture, self.before, self.motion
+        if motion is not None and before is not None and before.half_luma is half_luma:
+            if before.smooth is smooth:
+                return motion
+            flow = motion.flow
+        else:
+            quality = self.params.stream.flow
+            flow = backward_flow(picture.half_luma, half_luma, picture.shape, quality, self.tuning)
+        return trace_pixels(flow, smooth, picture.smooth)
 
 
 class Preparer:
@@ -59,18 +66,19 @@ class Preparer:
         self.params = params
         self._tuning = tuning
         self._watch = watch
-        self._before: NDArray[np.uint8] | None = None
+        self._before: Picture | None = None
 
     def prepare(self, rgb: Any, time: float | None = None) -> Prepared:
-        """Prepare the next frame, (h, w) or (h, w, 3) uint8, and find its flow since the last."""
+        """Prepare the next frame, (h, w) or (h, w, 3) uint8, and find its motion since the last."""
         prepared = prepare(rgb, time, self.params, self._tuning, self._watch)
-        before, self._before = self._before, prepared.picture.half_luma
+        before, self._before = self._before, prepared.picture
+        # after another scale the state is scaled too, and what it compares with is not known here
         if before is None or before.shape != self._before.shape:
             return prepared
         clock = self._watch(prepared.seconds)
-        flow = prepared.flow_since(before)
+        motion = prepared.motion_since(before.half_luma, before.smooth)
         clock("flow")
-        return dataclasses.replace(prepared, before=before, flow=flow)
+        return dataclasses.replace(prepared, before=before, motion=motion)
 
 
 def prepare(

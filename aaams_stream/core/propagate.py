@@ -30,15 +30,16 @@ def propagate(prepared: Prepared, state: SegmenterState) -> Propagated:
     """Warp the labels of the frame before along the flow; keep those whose colour agrees."""
     tracks, labels = state.tracks, state.labels
     params, tuning = prepared.params, prepared.tuning
-    flow = prepared.flow_since(state.half_luma)
+    motion = prepared.motion_since(state.half_luma, state.smooth)
     pixels = Prediction(
-        flow, np.empty_like(labels), np.empty_like(labels), np.empty_like(state.density)
+        motion.flow, np.empty_like(labels), np.empty_like(labels), np.empty_like(state.density)
     )
     squares = (params.stream.tolerance2, tuning.strange**2, tuning.outlier**2, tuning.inlier**2)
     area = np.empty(len(tracks.ids), np.int64)
     inside, strange = np.empty((2, len(labels)), np.int64)
     kernels.warp_labels(
         state.pixels,
+        motion,
         prepared.picture.smooth,
         tracks.colours,
         tracks.ids % tuning.watch == state.index % tuning.watch,

@@ -309,3 +309,96 @@ def spread_patches(now, before, stride, found, sums, flow):
         share = one / weights[p]
         out[p + p] = sums_u[p] * share
         out[p + p + np.uintp(1)] = sums_v[p] * share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def trace_row(y, flow, columns, h, nearest, corner, part_x, part_y):
+    """Find where the pixels of row y came from.
+
+    flow (2w,): x and y of each vector in turn, which vectorises as (w, 2) would not; columns (w,):
+    0, 1, 2... Writes flat indices (w,) int32: nearest, -1 if outside the picture, and corner, the
+    upper left of the four pixels around; part_x, part_y (w,): how far it is from there to the next.
+    """
+    w = columns.size
+    none = np.float32(0.0)
+    half = np.float32(0.5)
+    right = np.float32(w - 1)
+    bottom = np.float32(h - 1)
+    last_x = np.int32(max(w - 2, 0))
+    last_y = np.int32(max(h - 2, 0))
+    pitch = np.int32(w)
+    row = np.float32(y)
+    for x in range(w):
+        sx = columns[x] + flow[2 * x]
+        sy = row + flow[2 * x + 1]
+        nx = np.floor(sx + half)
+        ny = np.floor(sy + half)
+        within = (nx >= none) & (ny >= none) & (nx <= right) & (ny <= bottom)
+        nx = min(max(nx, none), right)
+        ny = min(max(ny, none), bottom)
+        place = np.int32(ny) * pitch + np.int32(nx)
+        nearest[x] = place if within else np.int32(-1)
+        sx = min(max(sx, none), right)
+        sy = min(max(sy, none), bottom)
+        x0 = min(np.int32(sx), last_x)
+        y0 = min(np.int32(sy), last_y)
+        corner[x] = y0 * pitch + x0
+        part_x[x] = sx - np.float32(x0)
+        part_y[x] = sy - np.float32(y0)
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def compare_row(before, h, corner, part_x, part_y, row_l, row_a, row_b, gap):
+    """Write how far colours lie from those where they came from, squared, to gap (w,).
+
+    before (3hw,): the planes of the frame before; corner, part_x, part_y (w,) as `trace_row` found
+    them; row_l, row_a, row_b (w,): the colours now.
+    """
+    w = gap.size
+    plane = np.uintp(before.size // 3)
+    # unsigned offsets: a signed index would be checked for counting from the end
+    right = np.uintp(w > 1)
+    down = np.uintp(w if h > 1 else 0)
+    across = down + right
+    for x in range(w):
+        fx = part_x[x]
+        w11 = fx * part_y[x]
+        w10 = part_y[x] - w11
+        w01 = fx - w11
+        w00 = np.float32(1.0) - w01 - part_y[x]
+        p = np.uintp(corner[x])
+        q = p + plane
+        r = q + plane
+        dl = before[p] * w00 + before[p + right] * w01 - row_l[x]
+        da = before[q] * w00 + before[q + right] * w01 - row_a[x]
+        db = before[r] * w00 + before[r + right] * w01 - row_b[x]
+        dl += before[p + down] * w10 + before[p + across] * w11
+        da += before[q + down] * w10 + before[q + across] * w11
+        db += before[r + down] * w10 + before[r + across] * w11
+        gap[x] = dl * dl + da * da + db * db
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def trace_pixels(before, smooth, motion):
+    """Write where the pixels of a frame came from, and how far their colours lie from those there.
+
+    before, smooth (3, h, w): the colours of both frames; motion: a `Motion` whose flow is known.
+    Writes its nearest and gap, the latter against the colour between the four pixels around. Each
+    step of a row is a function of its own: all in one, they take twice the time.
+    """
+    _, h, w = smooth.shape
+    flat = before.reshape(before.size)
+    flow = motion.flow
+    nearest = motion.nearest
+    gap = motion.gap
+    columns = np.empty(w, np.float32)
+    for x in range(w):
+        columns[x] = np.float32(x)
+    corner = np.empty(w, np.int32)
+    part_x = np.empty(w, np.float32)
+    part_y = np.empty(w, np.float32)
+    for y in range(h):
+        trace_row(y, flow[y].reshape(2 * w), columns, h, nearest[y], corner, part_x, part_y)
+        compare_row(
+            flat, h, corner, part_x, part_y, smooth[0, y], smooth[1, y], smooth[2, y], gap[y]
+        )

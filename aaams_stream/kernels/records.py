@@ -61,6 +61,14 @@ class Transported(NamedTuple):
     area: NDArray[np.int64]  # (k,)
 
 
+class Motion(NamedTuple):
+    """Where the pixels of a frame were in the one before."""
+
+    flow: Floats  # (h, w, 2) from each pixel to where it was
+    nearest: Ints  # (h, w) flat index of the pixel there, -1 from outside the picture
+    gap: Floats  # (h, w) squared colour distance to what was there
+
+
 class Before(NamedTuple):
     """What the frame before left of its pixels."""
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from aaams_stream.core.flow import backward_flow
+from aaams_stream.core.flow import backward_flow, trace_pixels
 from aaams_stream.core.prepare import Preparer, prepare
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.core.state import SegmenterState
@@ -42,34 +42,54 @@ def labels_without(segmenter, pictures):
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_preparer_finds_flow_that_leads_to_the_same_labels(scale):
+def test_preparer_finds_motion_that_leads_to_the_same_labels(scale):
     params = PARAMS.updated({"stream": {"scale": scale}})
     expected = labels_without(Segmenter(params), clip(6))
     np.testing.assert_array_equal(labels_of(Segmenter(params), ahead(clip(6), params)), expected)
 
 
-def test_prepared_hands_out_the_flow_that_was_sought_ahead_and_nobody_seeks_it_again():
-    """It is the very array, for the caller to change: a frame is labelled once."""
+def since(prepared, before):
+    return prepared.motion_since(before.picture.half_luma, before.picture.smooth)
+
+
+def test_prepared_hands_out_the_motion_that_was_sought_ahead_and_nobody_seeks_it_again():
+    """It is the very arrays, for the caller to change: a frame is labelled once."""
     first, second = ahead(clip(2))
-    assert first.flow is None
-    assert second.flow is not None
-    assert second.flow_since(first.picture.half_luma) is second.flow
+    assert first.motion is None
+    assert second.motion is not None
+    assert since(second, first) is second.motion
     expected = backward_flow(
         second.picture.half_luma, first.picture.half_luma, second.picture.shape
     )
-    np.testing.assert_array_equal(second.flow, expected)
+    np.testing.assert_array_equal(second.motion.flow, expected)
+    traced = trace_pixels(expected, first.picture.smooth, second.picture.smooth)
+    for found, wanted in zip(second.motion, traced, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
-def test_segmenter_believes_the_flow_that_was_sought_ahead():
+def test_prepared_compares_anew_with_colours_that_are_not_those_it_was_compared_with():
+    """As after a state was scaled: the flow is known, the colours of the state are others."""
+    first, second = ahead(clip(2))
+    others = first.picture.smooth + np.float32(1.0)
+    found = second.motion_since(first.picture.half_luma, others)
+    assert found.flow is second.motion.flow
+    np.testing.assert_array_equal(
+        found.gap, trace_pixels(found.flow, others, second.picture.smooth).gap
+    )
+    assert (found.gap != second.motion.gap).any()
+
+
+def test_segmenter_believes_the_motion_that_was_sought_ahead():
     """A flow that is wrong on purpose is what the table of segments tells of their motion."""
     tuning = dataclasses.replace(Tuning(), recover_lost=False)  # which may find another motion
     first, *others = ahead(clip(4), tuning=tuning)
     segmenter = Segmenter(PARAMS, tuning=tuning)
     segmenter.label(first)
     for frame in others:
-        wrong = np.empty_like(frame.flow)
+        wrong = np.empty_like(frame.motion.flow)
         wrong[...] = -1.0, 2.0
-        labelled = segmenter.label(dataclasses.replace(frame, flow=wrong))
+        motion = trace_pixels(wrong, frame.before.smooth, frame.picture.smooth)
+        labelled = segmenter.label(dataclasses.replace(frame, motion=motion))
         assert (labelled.flow == (-1.0, 2.0)).all()
 
 
@@ -92,34 +112,42 @@ def test_preparer_does_no_harm_after_a_state_was_restored():
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("change", [{"flow": "fast"}, {"scale": 0.5}])
-def test_preparer_takes_other_settings_from_the_next_frame_on(change):
+def test_preparer_takes_other_settings_from_the_next_frame_on():
     pictures = clip(2)
     preparer = Preparer(PARAMS)
     first = preparer.prepare(pictures[0])
-    preparer.params = PARAMS.updated({"stream": change})
+    preparer.params = PARAMS.updated({"stream": {"flow": "fast"}})
     second = preparer.prepare(pictures[1])
     lumas = second.picture.half_luma, first.picture.half_luma
     expected = backward_flow(*lumas, second.picture.shape, preparer.params.stream.flow)
-    np.testing.assert_array_equal(second.flow, expected)
-    before = ahead(pictures)[1].flow
-    assert before.shape != second.flow.shape or (before != second.flow).any()
+    np.testing.assert_array_equal(second.motion.flow, expected)
+    assert (ahead(pictures)[1].motion.flow != second.motion.flow).any()
 
 
-def test_preparer_finds_no_flow_where_a_clip_changes_its_size():
+def test_preparer_leaves_motion_to_the_labels_where_the_scale_changes():
+    """What a frame is compared with then is what the state makes of the one before."""
+    preparer = Preparer(PARAMS)
+    preparer.prepare(clip(1)[0])
+    preparer.params = PARAMS.updated({"stream": {"scale": 0.5}})
+    second, third = (preparer.prepare(rgb) for rgb in clip(3)[1:])
+    assert second.motion is None
+    assert third.motion is not None
+
+
+def test_preparer_finds_no_motion_where_a_clip_changes_its_size():
     small, large = ahead([clip(1)[0], demo_frame(0).rgb])
-    assert small.flow is None
-    assert large.flow is None
+    assert small.motion is None
+    assert large.motion is None
 
 
-def test_prepared_seeks_the_flow_since_another_frame_and_leaves_its_own():
+def test_prepared_seeks_the_motion_since_another_frame_and_leaves_its_own():
     first, _, third = ahead(clip(3))
-    own = third.flow.copy()
-    found = third.flow_since(first.picture.half_luma)
+    own = third.motion.flow.copy()
+    found = since(third, first)
     lumas = third.picture.half_luma, first.picture.half_luma
-    np.testing.assert_array_equal(found, backward_flow(*lumas, third.picture.shape))
-    assert (found != own).any()
-    np.testing.assert_array_equal(third.flow, own)
+    np.testing.assert_array_equal(found.flow, backward_flow(*lumas, third.picture.shape))
+    assert (found.flow != own).any()
+    np.testing.assert_array_equal(third.motion.flow, own)
 
 
 def test_prepare_keeps_the_frame_and_settings_for_the_size_at_which_it_is_segmented():

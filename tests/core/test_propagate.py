@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.label_maps import drawn, even_flow, grey_planes
 from support.tracks import state_of, tracks_of
 
+from aaams_stream.core.flow import trace_pixels
 from aaams_stream.core.prepare import prepare
 from aaams_stream.core.propagate import propagate
 from aaams_stream.core.tuning import Tuning
@@ -44,7 +45,8 @@ def warped_labels(
     past = Before(before, np.ascontiguousarray(smooth_before), ramp)
     now = np.ascontiguousarray(smooth)
     area = np.full(count, 7, np.int64)
-    warp_labels(past, now, colours, watch, limits, out, area, inside, strange)
+    motion = trace_pixels(flow, past.smooth, now)
+    warp_labels(past, motion, now, colours, watch, limits, out, area, inside, strange)
     return out.warped, out.kept, out.density, inside, strange, area
 
 
