@@ -115,7 +115,7 @@ class StreamParams:
 
     segments: int = 290
     tolerance2: float = 9.0
-    refresh: int = 128
+    refresh: int = 192
     flow: str = "fine"
     scale: float = 0.75
 

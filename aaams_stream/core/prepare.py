@@ -39,9 +39,7 @@ class Prepared:
     motion: Motion | None  # where it was sought ahead
     seconds: dict[str, float]  # spent, by stage
 
-    def motion_since(
-        self, half_luma: NDArray[np.uint8], smooth: NDArray[np.float32]
-    ) -> Motion:
+    def motion_since(self, half_luma: NDArray[np.uint8], smooth: NDArray[np.float32]) -> Motion:
         """Return the motion since the frame of which this is a picture, for the caller to change.
 
         Which frame that is is told by the arrays themselves: where a state was restored or scaled,

@@ -11,7 +11,7 @@ from aaams_stream.core.features import Picture
 from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import region_graph as kernels
-from aaams_stream.kernels.merge_tree import Contacts, Origins
+from aaams_stream.kernels.merge_tree import Contacts, Origins, join_singles
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Regions:
 class RegionGraph:
     """Connected regions of a label map, their colour statistics and their contacts."""
 
-    regions: NDArray[np.int32]  # (h, w) dense from 0 in raster order
+    regions: NDArray[np.int32]  # (h, w) dense from 0, in raster order before singles joined
     moments: NDArray[np.float64]  # (k, 13) as in kernels.region_graph
     coordinate_sums: NDArray[np.float64]  # (k, 2) x and y summed over the pixels
     contacts: Contacts
@@ -69,12 +69,13 @@ def build_rag(
     density: NDArray[np.float32],
     tuning: Tuning,
     flow: NDArray[np.float32] | None = None,
+    singles: bool = True,
 ) -> RegionGraph:
     """Split clusters into connected regions and find which of them touch.
 
     owner (h, w): the cluster of each pixel; density (h, w), or (1, w) if all rows are alike: how
     much each weighs; flow (h, w, 2): to where each pixel was in the frame before, None where
-    nothing moves.
+    nothing moves; singles: whether regions of one pixel stay, or join one beside them at once.
     """
     regions = np.empty(owner.shape, np.int32)
     count = kernels.label_components(owner, regions)
@@ -85,6 +86,9 @@ def build_rag(
         middle = [(sparse.shape[1] - 1) // 2, sparse.shape[1] // 2]
         scene = np.partition(sparse, middle, axis=1)[:, middle].mean(axis=1, dtype=np.float64)
         kernels.measure_motion(flow, scene, regions, moments)
+    if not singles:
+        count = int(join_singles(regions, moments, sums))
+        moments, sums = moments[:count], sums[:count]
     expected = 4 * count  # a plane map has less than three pairs a region
     found = find_pairs(kernels.find_edges, picture.gradient, regions, expected=expected)
     length, contrast = np.ascontiguousarray(found.sums.T)

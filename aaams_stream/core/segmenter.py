@@ -203,7 +203,9 @@ def _merge(
     """Merge the connected regions of a warm frame as far as the level of the stream allows."""
     ones = np.ones((1, refined.shape[1]), np.float32)
     flow = seen.pixels.flow if tuning.motion_in_merging else None
-    graph = build_rag(advanced.grid.pixels.owner, picture, ones, tuning, flow)
+    min_areas = _min_areas(picture, params, tuning)
+    owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
+    graph = build_rag(owner, picture, ones, tuning, flow, singles)
     origins = find_origins(graph, refined, seen.pixels.warped)
     few = len(state.tracks.ids) < params.stream.segments
     limits = MergeLimits(
@@ -211,7 +213,6 @@ def _merge(
         state.level * (1.0 if few else tuning.one_origin),
         state.level * tuning.two_tracks,
     )
-    min_areas = _min_areas(picture, params, tuning)
     criterion = merge_criterion(params, tuning, bulk=True)
     tree = merge_regions(graph, origins, min_areas, criterion, limits)
     part_of_region = tree.segment_of_region(level=np.inf)

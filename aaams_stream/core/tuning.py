@@ -123,7 +123,7 @@ class Tuning:
     vote_join: float = 2.0
     # Rounds in which they may join, a pixel deep each. 0: every fringe becomes a region of its
     # own.
-    vote_rounds: int = 4
+    vote_rounds: int = 3
 
     # Merging regions (Alg. 2, size-aware) ---------------------------------------------------------
     # Share of the picture at which a region weighs 1, and gradient per pixel at which an edge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 
@@ -9,10 +10,12 @@ from numba import njit
 def apply_lut(labels, lut, out):
     """Write lut (k,) int32 of labels (h, w) int32 to out (h, w), which may be labels itself.
 
-    Labels below 0 stay.
+    Labels below 0 stay; there is one in lut at least.
     """
     h, w = labels.shape
     for y in range(h):
         for x in range(w):
             label = labels[y, x]
-            out[y, x] = lut[label] if label >= 0 else label
+            # read in any case, and unsigned: so that it goes by lanes
+            other = lut[np.uintp(max(label, np.int32(0)))]
+            out[y, x] = other if label >= 0 else label

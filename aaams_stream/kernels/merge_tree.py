@@ -174,6 +174,63 @@ def absorb(moments, a, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def join_singles(regions, moments, sums):
+    """Let regions of one pixel join the closest in colour of those beside them.
+
+    What `merge_regions` does first of all, in the same order, where every region must be larger:
+    there are many, and done here nobody looks for their edges. regions (h, w) int32, moments
+    (k, 13) and sums (k, 2) of x and y are changed in place, and numbered anew in the same order.
+    Returns how many regions are left.
+    """
+    h, w = regions.shape
+    count = moments.shape[0]
+    there = np.ones(count, np.int32)
+    joined = 0
+    for r in range(count):
+        if moments[r, 0] != 1.0:
+            continue
+        x = np.int64(sums[r, 0])
+        y = np.int64(sums[r, 1])
+        best = np.int32(r)
+        closest = np.inf
+        for step in range(4):
+            v = min(max(y - (step == 0) + (step == 3), 0), h - 1)
+            u = min(max(x - (step == 1) + (step == 2), 0), w - 1)
+            other = regions[v, u]
+            if other == r:
+                continue
+            gap = colour_gap_sq(moments[r], moments[other])
+            if gap < closest or (gap == closest and other < best):
+                closest = gap
+                best = other
+        if best == r:
+            continue  # the whole picture is one pixel
+        absorb(moments, best, r)
+        sums[best, 0] += sums[r, 0]
+        sums[best, 1] += sums[r, 1]
+        regions[y, x] = best
+        there[r] = 0
+        joined += 1
+    if joined == 0:
+        return count
+    left = np.int32(0)
+    for r in range(count):
+        if there[r] == 0:
+            continue
+        for k in range(moments.shape[1]):
+            moments[left, k] = moments[r, k]
+        sums[left, 0] = sums[r, 0]
+        sums[left, 1] = sums[r, 1]
+        there[r] = left
+        left += np.int32(1)
+    for y in range(h):
+        row = regions[y]
+        for x in range(w):
+            row[x] = there[np.uintp(row[x])]
+    return left
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def push(keys, items, size, key, item):
     """Put (key, item) on the binary heap; ties leave in order of item. Returns the new size."""
     i = size

@@ -8,6 +8,15 @@ from numba import njit
 from aaams_stream.kernels.common import empty_marks, list_ends
 
 
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
+def highest(row, start, stop):
+    """Return the highest of the values from `start` to before `stop`."""
+    most = row[start]
+    for x in range(np.uintp(start), np.uintp(stop)):
+        most = max(most, row[x])
+    return most
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def densest_pixels(regions, segment_of_region, density, best):
     """Write the flat index of each segment's densest pixel to best (n,) int64, ties to the first.
@@ -23,17 +32,16 @@ def densest_pixels(regions, segment_of_region, density, best):
         row = density[y]
         start = 0
         for k in range(list_ends(regions[y], marks, ends)):
-            densest = row[start]
-            at = start
-            for x in range(start + 1, ends[k] + 1):
-                if row[x] > densest:
-                    densest = row[x]
-                    at = x
+            stop = ends[k] + 1
+            densest = highest(row, start, stop)
             r = segment_of_region[regions[y, start]]
-            if best[r] < 0 or densest > top[r]:
+            if best[r] < 0 or densest > top[r]:  # seldom: only then it matters where
+                at = start
+                while row[at] < densest:
+                    at += 1
                 best[r] = y * w + at
                 top[r] = densest
-            start = ends[k] + 1
+            start = stop
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

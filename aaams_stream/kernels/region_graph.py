@@ -17,6 +17,7 @@ from aaams_stream.kernels.common import (
     list_ends,
     list_marked,
     mark_ends,
+    sum_flow,
 )
 
 
@@ -191,11 +192,7 @@ def measure_motion(flow, scene, labels, moments):
         begin = 0
         for k in range(list_ends(row, marks, ends)):
             stop = ends[k] + 1
-            back_x = np.float64(0.0)
-            back_y = np.float64(0.0)
-            for x in range(begin, stop):
-                back_x += motion[2 * x]
-                back_y += motion[2 * x + 1]
+            back_x, back_y = sum_flow(motion, begin, stop)
             moments[row[begin], 11] -= back_x
             moments[row[begin], 12] -= back_y
             begin = stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import empty_marks, list_ends
+from aaams_stream.kernels.common import empty_marks, list_ends, sum_flow
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -67,11 +67,7 @@ def number_clusters(labels, flow, owner, adaptive, area, motion):
                     new[n] = y * w + x
                     n += 1
                 continue
-            back_x = np.float64(0.0)
-            back_y = np.float64(0.0)
-            for x in range(start, stop):
-                back_x += motion_row[2 * x]
-                back_y += motion_row[2 * x + 1]
+            back_x, back_y = sum_flow(motion_row, start, stop)
             area[label] += stop - start
             motion[label, 0] -= back_x
             motion[label, 1] -= back_y

@@ -211,7 +211,9 @@ class LiveLoop:
         self._board.enter("running")
         over = threading.Event()
         prepared = prefetch(self._prepare(), self._depth, should_stop=over.is_set)
-        labelled = prefetch(self._label(prepared, segmenter), self._depth, stop=over.set)
+        labelled = prefetch(
+            self._label(prepared, segmenter), self._depth, stop=over.set, first=True
+        )
         with closing(labelled) as frames:
             for frame in frames:
                 self._show(frame)

@@ -56,7 +56,9 @@ def stream(
         prepared = prefetch(
             prepare_frames(frames, segmenter.params), ahead, should_stop=left.is_set
         )
-        labelled = prefetch(label_frames(prepared, segmenter), depth, should_stop=left.is_set)
+        labelled = prefetch(
+            label_frames(prepared, segmenter), depth, should_stop=left.is_set, first=True
+        )
         with closing(prefetch(describe_frames(labelled), depth, stop=stop)) as results:
             for frame, result in results:
                 yield dataclasses.replace(result, rgb=frame.rgb)

@@ -5,10 +5,12 @@ Both own one thread. An error on one side reaches the other; either side can sto
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, Self, TypeVar
 
 Item = TypeVar("Item")
@@ -16,6 +18,8 @@ Item = TypeVar("Item")
 AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
 _POLL = 0.1  # seconds between looks at the stop sign
 _PATIENCE = 1.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
+_ASIDE = 4  # steps of niceness: enough to go second among our own threads
+_NICEST = 19
 _END = object()
 
 
@@ -32,8 +36,11 @@ def prefetch(
     *,
     stop: Callable[[], None] = lambda: None,
     should_stop: Callable[[], bool] = lambda: False,
+    first: bool = False,
 ) -> Generator[Item]:
     """Yield `items`, taken by a thread of its own, up to `depth` ahead; 0: by the caller.
+
+    The thread steps aside for others where cores are short, unless it is to come `first`.
 
     Wrap it in `contextlib.closing`: a consumer that stops then stops the thread. `stop` is called
     at that moment, to wake an iteration that waits. While no item is ready, `should_stop` is asked
@@ -53,8 +60,12 @@ def prefetch(
     def work() -> None:
         try:
             with _closed(items) as iterator:  # in the thread that runs it
+                aside = first
                 while room.acquire() and not halted.is_set():
                     item = next(iterator, _END)
+                    if not aside:  # only now: threads begun by the first item would inherit it
+                        step_aside()
+                        aside = True
                     ready.put(item)
                     if item is _END:
                         return
@@ -82,6 +93,20 @@ def prefetch(
         room.release()
         stop()
         thread.join(_PATIENCE)
+
+
+def step_aside() -> None:
+    """Let other threads of this process go before this one where there are not cores for all.
+
+    Labels follow one frame after the other, so the thread that decides them sets the pace; what
+    runs ahead of it and behind has time. Three threads on two cores made 93 to 104 frames a second
+    before, 101 to 114 with this. Only Linux gives threads a priority of their own.
+    """
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        with suppress(OSError):
+            nice = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, min(nice + _ASIDE, _NICEST))
 
 
 @contextmanager
@@ -150,6 +175,7 @@ class AsyncSink(Generic[Item]):
             raise self._failure
 
     def _work(self) -> None:
+        step_aside()
         while not self._halted.is_set():
             try:
                 item = self._waiting.get(timeout=_POLL)

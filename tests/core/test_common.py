@@ -150,3 +150,18 @@ def test_list_marked_lists_places_in_order_and_clears_them(chosen):
     marks = marks_for(len(chosen))
     marks[: len(chosen)] = chosen
     assert listed(marked_of, len(chosen), marks=marks) == np.flatnonzero(chosen).tolist()
+
+
+@njit(error_model="numpy")
+def summed_flow(flow, start, stop):
+    """Sum a run of vectors."""
+    return common.sum_flow(flow, start, stop)
+
+
+@given(st.integers(1, 40), st.integers(0, 39), st.integers(0, 40))
+def test_sum_flow_adds_up_the_vectors_of_a_run(width, start, length):
+    start = min(start, width - 1)
+    stop = min(start + length, width)
+    flow = np.random.default_rng(width).integers(-99, 99, (width, 2)).astype(np.float32)
+    found = summed_flow(flow.reshape(2 * width), start, stop)
+    assert found == tuple(flow[start:stop].sum(axis=0, dtype=np.float64))

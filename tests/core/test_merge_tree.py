@@ -355,3 +355,55 @@ def test_heap_yields_entries_in_order_ties_by_item(entries):
         out.append((keys[0], int(items[0])))
         size = merge_tree.pop(keys, items, size)
     assert out == sorted(entries)
+
+
+# join_singles: what merge_regions would do first, without looking for edges.
+
+
+@given(st.integers(0, 10_000), st.integers(2, 5), st.integers(2, 6))
+def test_join_singles_leads_to_the_partition_that_merging_by_edges_does(seed, owners, min_area):
+    planes, density, gradient, labels = random_scene(seed, owners=owners)
+    picture = picture_of(planes, gradient)
+    finest = [
+        build_tree(
+            build_rag(labels, picture, density, DEFAULT, singles=singles),
+            params_of(SIZE_AWARE),
+            DEFAULT,
+            min_area,
+        ).cut(level=0.0)
+        for singles in (True, False)
+    ]
+    by_edges, at_once = finest
+    assert_joins_whole_segments(by_edges, at_once)  # the same, but for their numbers
+    assert_joins_whole_segments(at_once, by_edges)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_join_singles_leaves_regions_in_order_with_the_statistics_of_their_pixels(seed):
+    planes, density, gradient, labels = random_scene(seed)
+    picture = picture_of(planes, gradient)
+    graph = build_rag(labels, picture, density, DEFAULT, singles=False)
+    before = build_rag(labels, picture, density, DEFAULT)
+    assert len(graph.moments) < len(before.moments)
+    np.testing.assert_array_equal(np.unique(graph.regions), np.arange(len(graph.moments)))
+    moments, sums = measured(planes, density, graph.regions)
+    np.testing.assert_allclose(graph.moments, moments, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(graph.coordinate_sums, sums)
+    assert (graph.moments[:, 0] > 1).all()
+
+
+def test_join_singles_joins_the_one_beside_it_whose_colour_is_closest():
+    planes = np.zeros((3, 3, 16), np.float32)
+    planes[0, :, :3] = [[0, 0, 0], [0, 30, 40], [40, 40, 40]]
+    labels = np.array([[0, 0, 0], [0, 1, 2], [2, 2, 2]], np.int32)
+    moments, sums = measured(planes, np.ones((3, 3), np.float32), labels)
+    assert merge_tree.join_singles(labels, moments, sums) == 2
+    assert labels.tolist() == [[0, 0, 0], [0, 1, 1], [1, 1, 1]]
+    assert moments[:2, 0].tolist() == [4, 5]
+
+
+def test_join_singles_leaves_a_picture_of_one_pixel():
+    labels, planes = np.zeros((1, 1), np.int32), np.zeros((3, 1, 16), np.float32)
+    moments, sums = measured(planes, np.ones((1, 1), np.float32), labels)
+    assert merge_tree.join_singles(labels, moments, sums) == 1
+    assert labels.tolist() == [[0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from contextlib import closing
 
@@ -192,3 +194,31 @@ def put_for_ever(sink):
 def test_async_sink_raises_an_error_at_a_later_put():
     with pytest.raises(BoomError), AsyncSink(boom, 2) as sink:
         put_for_ever(sink)
+
+
+def niceness():
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives threads priorities")
+def test_threads_ahead_and_behind_step_aside_for_the_one_that_comes_first():
+    """As the stages of a stream lie inside each other: a thread begins the one it takes from."""
+    seen = []
+
+    def stage(name, items=range(3)):
+        for item in items:
+            seen.append((name, niceness()))
+            yield item
+
+    ahead = prefetch(stage("ahead"), 1)
+    labels = prefetch(stage("labels", ahead), 1, first=True)
+    with (
+        closing(prefetch(stage("behind", labels), 1)) as results,
+        AsyncSink(lambda _: seen.append(("sink", niceness())), 1) as sink,
+    ):
+        for item in results:
+            sink.put(item)
+    own = niceness()
+    aside = min(own + 4, 19)
+    late = dict(seen)  # the last of each: the first item is taken before a thread steps aside
+    assert late == {"ahead": aside, "labels": own, "behind": aside, "sink": aside}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core import features
 from aaams_stream.core.features import Picture
+from aaams_stream.core.flow import trace_pixels
 from aaams_stream.core.prepare import Prepared
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.tuning import Tuning
@@ -50,9 +51,10 @@ class Scene:
     def prepared(self) -> Prepared:
         """The frame, ready to be labelled once."""
         rgb = np.zeros((*self.picture.shape, 3), np.uint8)
-        return Prepared(
-            rgb, None, rgb, self.picture, self.params, self.tuning, _LUMA, self.flow.copy(), {}
-        )
+        smooth = self.state.smooth
+        before = Picture(smooth, smooth, smooth[0], _LUMA)
+        motion = trace_pixels(self.flow.copy(), smooth, self.picture.smooth)
+        return Prepared(rgb, None, rgb, self.picture, self.params, self.tuning, before, motion, {})
 
 
 def draw_scene(
