@@ -98,16 +98,14 @@ class _Overlaps:
 
     @classmethod
     def of(cls, found: Found) -> _Overlaps:
-        overlap, kept = found.sums.T.astype(np.int64)
+        overlap, kept = np.ascontiguousarray(found.sums.T, np.int64)
         return cls(found.first, found.second, overlap, kept)
 
 
 def _tracks_by_kept_pixels(overlaps: _Overlaps, regions: int) -> NDArray[np.int64]:
     """Return the track (m,) that most kept pixels of each region bear, -1 where there are none."""
-    track_of = np.full(regions, -1, np.int64)
-    order = np.lexsort((-overlaps.track, overlaps.kept))  # most kept last, so that it stays
-    order = order[overlaps.kept[order] > 0]
-    track_of[overlaps.region[order]] = overlaps.track[order]
+    track_of = np.empty(regions, np.int64)
+    kernels.claim_kept(overlaps.region, overlaps.track, overlaps.kept, track_of)
     return track_of
 
 
@@ -122,17 +120,10 @@ def _adopt_orphans(
 
     Changes track_of; returns which tracks (k,) are alive.
     """
-    region, track, overlap = overlaps.region, overlaps.track, overlaps.overlap
-    alive = np.zeros(len(tracks.ids), np.bool_)
-    alive[track_of[track_of >= 0]] = True
-    orphans = np.flatnonzero(~alive[track] & (track_of[region] < 0))
-    for k in orphans[np.lexsort((region[orphans], track[orphans], -overlap[orphans]))]:
-        a, b = region[k], track[k]
-        if alive[b] or track_of[a] >= 0:
-            continue
-        if overlap[k] >= tuning.heir_share * min(regions.area[a], tracks.area[b]):
-            track_of[a] = b
-            alive[b] = True
+    alive = np.empty(len(tracks.ids), np.bool_)
+    pairs = overlaps.region, overlaps.track, overlaps.overlap
+    share = tuning.heir_share
+    kernels.adopt_orphans(*pairs, regions.area, tracks.area, share, track_of, alive)
     return alive
 
 
@@ -147,15 +138,12 @@ class _Descent:
 
 
 def _find_descent(overlaps: _Overlaps, regions: int, tracks: int) -> _Descent:
-    region, track, overlap = overlaps.region, overlaps.track, overlaps.overlap
-    order = np.lexsort((-track, -region, overlap))
-    parent, heir = np.full(regions, -1, np.int64), np.full(tracks, -1, np.int64)
-    parent_overlap, heir_overlap = np.zeros(regions, np.int64), np.zeros(tracks, np.int64)
-    parent[region[order]] = track[order]
-    parent_overlap[region[order]] = overlap[order]
-    heir[track[order]] = region[order]
-    heir_overlap[track[order]] = overlap[order]
-    return _Descent(parent, parent_overlap, heir, heir_overlap)
+    parent, parent_overlap = np.empty((2, regions), np.int64)
+    heir, heir_overlap = np.empty((2, tracks), np.int64)
+    descent = _Descent(parent, parent_overlap, heir, heir_overlap)
+    pairs = overlaps.region, overlaps.track, overlaps.overlap
+    kernels.find_descent(*pairs, parent, parent_overlap, heir, heir_overlap)
+    return descent
 
 
 def _find_heirs(

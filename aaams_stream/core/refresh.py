@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from aaams_stream.core.propagate import RELABEL, Propagated
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
-from aaams_stream.kernels import label_maps
+from aaams_stream.kernels import refresh as kernels
 from aaams_stream.params import Params
 
 
@@ -30,12 +30,13 @@ def schedule_refresh(
         rested = (state.index - tracks.refreshed >= tuning.refresh_rest) & ~large
         coarse = np.argsort(np.where(rested, -tracks.colour_sse, 0.0), kind="stable")
         due[coarse[rested[coarse] & (np.cumsum(tracks.area[coarse]) <= budget)]] = True
-    lut = np.where(due, np.int32(RELABEL), np.arange(len(due), dtype=np.int32))
-    label_maps.apply_lut(labels, lut, labels)
-    h, w = labels.shape
-    side = tuning.refresh_tile
-    rows, columns = np.ogrid[: -(-h // side), : -(-w // side)]
-    for y, x in np.argwhere((5 * rows + 3 * columns) % refresh == turn) * side:
-        tile = labels[y : y + side, x : x + side]
-        tile[np.append(large, False)[tile]] = RELABEL
+    stay = np.arange(len(due), dtype=np.int32)
+    kernels.drop_labels(
+        labels,
+        np.where(due, np.int32(RELABEL), stay),
+        np.where(due | large, np.int32(RELABEL), stay),
+        tuning.refresh_tile,
+        refresh,
+        turn,
+    )
     return np.asarray(due, np.bool_)

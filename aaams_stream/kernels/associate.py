@@ -80,3 +80,90 @@ def count_overlaps(regions, part_of_region, warped, labels, pairs):
             if own >= 0:
                 sums[e, 1] += stop - start
     return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def claim_kept(region, track, kept, track_of):
+    """Write the track that most kept pixels of each region bear to track_of (m,), else -1.
+
+    region, track, kept (n,): pairs and the pixels they share. Ties go to the lowest track.
+    """
+    most = np.zeros(track_of.size, np.int64)
+    track_of[:] = -1
+    for i in range(region.size):
+        r = region[i]
+        if kept[i] > most[r] or (kept[i] == most[r] > 0 and track[i] < track_of[r]):
+            most[r] = kept[i]
+            track_of[r] = track[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def comes_before(i, j, region, track, overlap):
+    """Tell whether pair i comes before j: the larger overlap, then the lower track and region."""
+    if overlap[i] != overlap[j]:
+        return overlap[i] > overlap[j]
+    if track[i] != track[j]:
+        return track[i] < track[j]
+    return region[i] < region[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def adopt_orphans(region, track, overlap, region_area, track_area, share, track_of, alive):
+    """Let tracks without a kept pixel live on in the region that covers most of their place.
+
+    Pairs as in `claim_kept`; share: how much of the smaller of the two they must have in common.
+    Changes track_of (m,) and writes alive (k,) bool: which tracks live on.
+    """
+    alive[:] = False
+    for r in range(track_of.size):
+        if track_of[r] >= 0:
+            alive[track_of[r]] = True
+    orphans = np.empty(region.size, np.int64)
+    n = 0
+    for i in range(region.size):
+        if not alive[track[i]] and track_of[region[i]] < 0:
+            orphans[n] = i
+            n += 1
+    step = 1
+    while 3 * step < n:
+        step = 3 * step + 1
+    while step > 0:  # Shell's sort: few, as a rule
+        for i in range(step, n):
+            pair = orphans[i]
+            j = i
+            while j >= step and comes_before(pair, orphans[j - step], region, track, overlap):
+                orphans[j] = orphans[j - step]
+                j -= step
+            orphans[j] = pair
+        step //= 3
+    for k in range(n):
+        i = orphans[k]
+        a = region[i]
+        b = track[i]
+        if not alive[b] and track_of[a] < 0:
+            if overlap[i] >= share * min(region_area[a], track_area[b]):
+                track_of[a] = b
+                alive[b] = True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_descent(region, track, overlap, parent, parent_overlap, heir, heir_overlap):
+    """Write of each region the track it overlaps most, and of each track the region; -1: none.
+
+    Pairs as in `claim_kept`; parent, parent_overlap (m,), heir, heir_overlap (k,) int64. Ties go to
+    the lowest.
+    """
+    parent[:] = -1
+    parent_overlap[:] = 0
+    heir[:] = -1
+    heir_overlap[:] = 0
+    for i in range(region.size):
+        a = region[i]
+        b = track[i]
+        shared = overlap[i]
+        if shared > parent_overlap[a] or (shared == parent_overlap[a] and b < parent[a]):
+            parent[a] = b
+            parent_overlap[a] = shared
+        if shared > heir_overlap[b] or (shared == heir_overlap[b] and a < heir[b]):
+            heir[b] = a
+            heir_overlap[b] = shared

@@ -133,6 +133,8 @@ def gather_flow(labels, flow, stride, chosen, rows, back):
     """
     h, w = labels.shape
     n = 0
+    if not rows.size:
+        return
     for y in range(stride // 2, h, stride):
         for x in range(stride // 2, w, stride):
             label = labels[y, x]
