@@ -140,10 +140,10 @@ def adopt_orphans(region, track, overlap, region_area, track_area, share, track_
         i = orphans[k]
         a = region[i]
         b = track[i]
-        if not alive[b] and track_of[a] < 0:
-            if overlap[i] >= share * min(region_area[a], track_area[b]):
-                track_of[a] = b
-                alive[b] = True
+        enough = overlap[i] >= share * min(region_area[a], track_area[b])
+        if enough and not alive[b] and track_of[a] < 0:
+            track_of[a] = b
+            alive[b] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
