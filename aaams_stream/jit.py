@@ -33,8 +33,17 @@ except ImportError:  # Windows
 
 # The files that images and streams run through; the others do without fastmath.
 STREAM_FILES = (
-    *("agglomerate", "associate", "features", "flow", "label_maps", "mean_shift", "measure"),
-    *("merge_tree", "modes", "motion_split", "propagate", "recover", "refine", "region_graph"),
+    *("agglomerate", "associate", "features", "flow", "label_maps", "levels", "mean_shift"),
+    *(
+        "measure",
+        "merge_tree",
+        "modes",
+        "motion_split",
+        "propagate",
+        "recover",
+        "refine",
+        "region_graph",
+    ),
     *("transport", "upsample"),
 )
 Kernel: TypeAlias = Any  # numba's dispatcher, of which parts are needed that have no types

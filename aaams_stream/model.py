@@ -68,6 +68,10 @@ TRACK_DTYPE = np.dtype(
         ("colour", np.float32, (3,)),  # mean L, a, b over its volume
     ]
 )
+# One row per merge of the tree over tracks, in order: two groups, named by their lowest ids.
+HIERARCHY_DTYPE = np.dtype(
+    [("survivor", np.uint32), ("absorbed", np.uint32), ("level", np.float32)]
+)
 EVENT_DTYPE = np.dtype([("kind", np.uint8), ("id", np.uint32), ("other", np.uint32)])
 
 
