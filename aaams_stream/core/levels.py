@@ -138,11 +138,11 @@ class _Scene:
 
     def _add_segments(self, rows: NDArray[Any]) -> None:
         ids = rows["id"].astype(np.int64)
-        if not self.tracks:  # ids grow: the first row of the first frame has the least
+        if not self.tracks:  # ids grow: the first row of the first frame mostly has the least
             self.base = int(ids[0])
             self.begin = int(rows["frame"][0])
-        if ids.min() < self.base:
-            raise ValueError(f"id {ids.min()} is less than the first of its scene, {self.base}")
+        if ids.min() < self.base:  # a recording of a stream begins when older ones are hidden
+            self._lower_base(int(ids.min()))
         self.end = int(rows["frame"][-1]) + 1
         self.tracks = max(self.tracks, int(ids.max()) + 1 - self.base)
         self._make_room(int(self.state[1]) + len(rows))
@@ -171,6 +171,19 @@ class _Scene:
             self.pairs,
             self.pair_count,
         )
+
+    def _lower_base(self, base: int) -> None:
+        """Let the rows begin with a lower id."""
+        more = self.base - base
+        self.base, self.tracks = base, self.tracks + more if self.tracks else 0
+        self.sums = np.concatenate([np.zeros((more, _SUMS)), self.sums])
+        nobody = np.full(more, -1, np.int32)
+        head, tail = (np.concatenate([nobody, a]) for a in (self.series.head, self.series.tail))
+        self.series = self.series._replace(head=head, tail=tail)
+        self.pairs.first[: self.pair_count] += more
+        self.pairs.second[: self.pair_count] += more
+        self.pairs.slots[:] = -1
+        kernels.refill(self.pairs, self.pair_count)
 
     def _make_room(self, entries: int) -> None:
         """Have room for all tracks and so many entries; twice as much, or copying tells."""

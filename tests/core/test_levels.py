@@ -137,10 +137,18 @@ def test_ids_may_have_gaps():
     assert merges_of(tree) == [(10, 500), (10, 900)]
 
 
-def test_an_id_below_the_first_of_its_scene_is_refused():
-    made = things({"id": 10}, {"id": 3, "frames": range(5, 8)})
-    with pytest.raises(ValueError, match="id 3 is less than the first of its scene, 10"):
-        tree_of(tables(made, []))
+def test_an_id_below_the_first_of_its_scene_takes_part():
+    """As in a recording that begins while something older is hidden."""
+    made = things(
+        {"id": 10, "colour": (30, 0, 0)},
+        {"id": 12},
+        {"id": 3, "frames": range(5, 8)},
+        {"id": 2, "colour": (31, 0, 0), "frames": range(7, 10)},
+    )
+    parts = tables(made, [(3, 10), (3, 12), (10, 12), (2, 10), (2, 12)])
+    tree = tree_of(parts)
+    assert set(merges_of(tree)[:2]) == {(2, 10), (3, 12)}
+    assert tree.tobytes() == tree_of(parts, blocks=(3, 6, 8)).tobytes()
 
 
 def test_only_the_columns_that_are_named_are_read():
