@@ -48,6 +48,8 @@ def test_layout_is_the_documented_one(whole):
     pairs = {"frame", "first", "second", "length", "contrast", "offsets"}
     assert set(root["adjacency"].array_keys()) == pairs
     assert set(root["tracks"].array_keys()) == set(TRACK_DTYPE.names)
+    assert set(root["hierarchy"].array_keys()) == {"survivor", "absorbed", "level"}
+    assert root["hierarchy/level"].metadata.dimension_names == ("merge",)
     assert root["segments/offsets"].shape == (30,)
     assert "resume" not in root
     record = root.attrs["aaams_stream"]
