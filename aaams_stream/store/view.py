@@ -49,6 +49,11 @@ class LevelView(Volume):
         return self.hierarchy.count_at(self.level)
 
     @property
+    def merges_done(self) -> int:
+        """How many merges the level stands for."""
+        return int(np.count_nonzero(self.hierarchy.merges["level"] <= np.float32(self.level)))
+
+    @property
     def counts(self) -> Counts:
         """How many groups there are, and how many events of each kind."""
         groups = np.unique(self.lookup[self.base.tracks["id"]])
