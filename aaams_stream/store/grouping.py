@@ -1,7 +1,8 @@
 """Tables of groups from those of their members, in NumPy alone.
 
-A lookup (n + 1,) tells the group of each id. A group is called by its smallest id, so that ids of
-groups lie in the same range and grow with time as well.
+A lookup (n + 1,) tells the group of each id; ids that it takes to 0 are in none and left out. A
+group is called by its smallest id, so that ids of groups lie in the same range and grow with time
+as well.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def group_segments(
     What belongs to a mode (mode, bandwidths, density) is that of the largest member. The perimeter
     goes without sides between members.
     """
+    rows = rows[lookup[rows["id"]] > 0]
     key = _keys(rows["frame"], lookup[rows["id"]])
     area = rows["area"].astype(np.float64)
     rows = rows[order := np.lexsort((rows["id"], -area, key))]
@@ -80,7 +82,8 @@ def group_segments(
         grouped["bbox"][:, :2] = np.minimum.reduceat(boxes[:, :2], begin)
         grouped["bbox"][:, 2:] = np.maximum.reduceat(boxes[:, 2:], begin)
     if "perimeter" in names:
-        inner = pairs[lookup[pairs["first"]] == lookup[pairs["second"]]]
+        first = lookup[pairs["first"]]
+        inner = pairs[(first == lookup[pairs["second"]]) & (first > 0)]
         at = np.searchsorted(keys, _keys(inner["frame"], lookup[inner["first"]]))
         sides = np.bincount(at, inner["length"], len(keys)).astype(np.int64)
         grouped["perimeter"] = np.maximum(grouped["perimeter"].astype(np.int64) - 2 * sides, 0)
@@ -99,7 +102,7 @@ def group_pairs(pairs: NDArray[Any], lookup: NDArray[np.uint32]) -> NDArray[Any]
     pairs: rows of `adjacency`. Lengths add up, contrast is the mean over them.
     """
     ends = np.sort(np.stack([lookup[pairs["first"]], lookup[pairs["second"]]]), axis=0)
-    outer = ends[0] != ends[1]
+    outer = (ends[0] != ends[1]) & (ends[0] > 0)
     pairs, (first, second) = pairs[outer], ends[:, outer]
     order = np.lexsort((second, first, pairs["frame"]))
     pairs, first, second = pairs[order], first[order], second[order]
@@ -132,6 +135,7 @@ def group_events(
     """
     runs = _Runs(len(lookup))
     for rows in present:
+        rows = rows[lookup[rows["id"]] > 0]
         runs.add(rows["frame"], lookup[rows["id"]])
     came, gone = runs.finish(frame_count)
     origin = np.zeros(len(lookup), np.uint32)

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from aaams_stream.core.pool import pool
 from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, SEGMENT_DTYPE
 from aaams_stream.store.counts import Counts
 from aaams_stream.store.frames import Frames
@@ -24,39 +25,29 @@ from aaams_stream.store.tracks import SEEN_DTYPE, sum_up
 from aaams_stream.store.volume import Volume, row_dtype
 
 
-class LevelView(Volume):
-    """A volume at a level: whatever a volume can be asked, with groups for identities.
+class GroupView(Volume):
+    """A volume in which groups take the place of identities, with all that one can be asked.
 
+    lookup (n + 1,): the group of each id, by its smallest id; 0: it is in none, and not seen.
     Tables are those of the members, grouped as they are read; see `store.grouping`. Events and
     tracks sum up the whole volume, on first demand.
     """
 
-    def __init__(self, base: Volume, level: float) -> None:
+    def __init__(self, base: Volume, lookup: NDArray[np.uint32]) -> None:
         super().__init__(base.path, base._root)
         self.base = base
-        self.level = level
-        self.lookup = base.groups(level=level)  # (n + 1,) id → group
-        self.ids = Frames(array_in(self._root, "labels/ids/0"), self.frame_count, self.lookup)
+        self.lookup = lookup
+        self.ids = Frames(array_in(self._root, "labels/ids/0"), self.frame_count, lookup)
         self._hierarchy = base.hierarchy
 
-    def __repr__(self) -> str:
-        seen = repr(self.base).strip("<>")
-        return f"<{seen}, at level {self.level:.4g}: {self.groups_per_frame:.1f} groups a frame>"
-
-    @property
-    def groups_per_frame(self) -> float:
-        """How many groups a frame has, on the mean."""
-        return self.hierarchy.count_at(self.level)
-
-    @property
-    def merges_done(self) -> int:
-        """How many merges the level stands for."""
-        return int(np.count_nonzero(self.hierarchy.merges["level"] <= np.float32(self.level)))
+    def at(self, *, level: float | None = None, segments: float | None = None) -> LevelView:
+        """Return the volume it is a view of at a level."""
+        return self.base.at(level=level, segments=segments)
 
     @property
     def counts(self) -> Counts:
         """How many groups there are, and how many events of each kind."""
-        groups = np.unique(self.lookup[self.base.tracks["id"]])
+        groups = np.setdiff1d(self.lookup[self.base.tracks["id"]], 0)
         events = Counts().with_rows(np.zeros(0, SEGMENT_DTYPE), self.events).events
         return Counts(len(groups), events)
 
@@ -96,6 +87,11 @@ class LevelView(Volume):
             self._tracks = sum_up(grouped, self._events)
         return self._tracks.copy()
 
+    def pool(self, features: ArrayLike, t: int) -> NDArray[np.float32]:
+        """Return the mean of an array (h, w) or (h, w, c) over each group of frame `t`."""
+        ids = np.append(np.uint32(0), self.segments(t)["id"])  # pixels of no group go first
+        return pool(self.ids[t], features, ids)[1:]
+
     def table(self, name: str) -> NDArray[Any]:
         """Return all rows of "segments", "adjacency" or "events", the frame in front."""
         rows = self.base.table(name)
@@ -121,6 +117,7 @@ class LevelView(Volume):
         """Yield the frame of each row of a table, a stretch at a time."""
         if table == "segments":
             for rows in self._stretches(table, PRESENT_DTYPE):
+                rows = rows[self.lookup[rows["id"]] > 0]
                 keys = rows["frame"].astype(np.int64) << 32 | self.lookup[rows["id"]]
                 yield np.unique(keys) >> 32
         elif table == "adjacency":
@@ -141,6 +138,30 @@ class LevelView(Volume):
     def _stretches(self, table: str, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         """Return all rows of a table of the members, whole frames at a time."""
         return stretches(self._root, table, self.base.offsets(table), dtype)
+
+
+class LevelView(GroupView):
+    """A volume at a level: each identity is in the group that all merges up to it make."""
+
+    unit = "group"
+
+    def __init__(self, base: Volume, level: float) -> None:
+        super().__init__(base, base.groups(level=level))
+        self.level = level
+
+    def __repr__(self) -> str:
+        seen = repr(self.base).strip("<>")
+        return f"<{seen}, at level {self.level:.4g}: {self.groups_per_frame:.1f} groups a frame>"
+
+    @property
+    def groups_per_frame(self) -> float:
+        """How many groups a frame has, on the mean."""
+        return self.hierarchy.count_at(self.level)
+
+    @property
+    def merges_done(self) -> int:
+        """How many merges the level stands for."""
+        return int(np.count_nonzero(self.hierarchy.merges["level"] <= np.float32(self.level)))
 
 
 def _in_frame(table: str, rows: NDArray[Any], t: int) -> NDArray[Any]:

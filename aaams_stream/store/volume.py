@@ -52,6 +52,8 @@ _KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
 class Volume:
     """A volume opened for reading; what is written later shows after `open_volume` again."""
 
+    unit = "supervoxel"  # what an id stands for
+
     def __init__(self, path: Path, root: zarr.Group) -> None:
         record: Any = root.attrs[KEY]
         self.path = path

@@ -13,6 +13,7 @@ from aaams_stream import open_volume, replay, store
 from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.model import TRACK_DTYPE, EventKind
 from aaams_stream.store import LevelView, Volume
+from aaams_stream.store.view import GroupView
 
 COUNTS = (30, 8)
 
@@ -185,8 +186,37 @@ def test_view_is_replayed_like_a_volume(view):
 
 def test_view_of_a_view_is_one_of_the_volume(volume):
     view = volume.at(segments=8)
-    np.testing.assert_array_equal(view.at(segments=30).ids[4], volume.at(segments=30).ids[4])
+    other, expected = view.at(segments=30), volume.at(segments=30)
+    np.testing.assert_array_equal(other.ids[4], expected.ids[4])
+    np.testing.assert_array_equal(other.segments(4), expected.segments(4))
     np.testing.assert_array_equal(view.groups(level=0), volume.groups(level=0))
+
+
+def test_view_leaves_out_what_is_in_no_group(volume):
+    """Of some groups only: the rest is 0, and in no table."""
+    whole = volume.at(segments=8)
+    chosen = whole.tracks["id"][::2]
+    view = GroupView(volume, np.where(np.isin(whole.lookup, chosen), whole.lookup, 0))
+    expected = np.where(np.isin(whole.ids[:], chosen), whole.ids[:], 0)
+    np.testing.assert_array_equal(view.ids[:], expected)
+    for name in ("segments", "events"):
+        rows = whole.table(name)
+        kept = rows[np.isin(rows["id"], chosen)]
+        unrelated = [
+            field for field in rows.dtype.names if field not in ("parent", "kind", "other")
+        ]
+        found = view.table(name)
+        np.testing.assert_array_equal(found[unrelated], kept[unrelated])
+        assert np.isin(found["other" if name == "events" else "parent"], [0, *chosen]).all()
+        assert view.row_count(name) == len(found)
+    pairs = whole.table("adjacency")
+    kept = np.isin(pairs["first"], chosen) & np.isin(pairs["second"], chosen)
+    np.testing.assert_array_equal(view.table("adjacency"), pairs[kept])
+    assert view.tracks["id"].tolist() == chosen.tolist()
+    assert view.counts.identities == len(chosen)
+    y, x = np.indices(view.ids[5].shape)
+    places = view.pool(np.stack([x, y], axis=-1), 5)
+    np.testing.assert_allclose(places, view.segments(5)["centroid"], rtol=1e-5, atol=1e-3)
 
 
 def test_views_are_nested(volume):
