@@ -1,4 +1,4 @@
-"""The tree over tracks: sums over the tables of a scene, and groups that merge, closest first.
+"""The tree over tracks: groups that touch merge, closest first.
 
 Rows of all arrays are tracks in the order of their ids. A group lives in the slot of one of its
 members, the one with more neighbours, so that little is moved when two join.
@@ -12,36 +12,13 @@ import numpy as np
 from numba import njit
 
 from aaams_stream.kernels.common import (
-    add_pair,
     bhattacharyya,
     filled,
-    find_slot,
     heap_with_room,
     numbers,
     pop,
     push,
 )
-
-
-class Rows(NamedTuple):
-    """Columns of the table of segments; rows in the order of frames."""
-
-    frame: Any  # (n,) int64, counted from the first of the scene
-    track: Any  # (n,) int64
-    area: Any  # (n,) uint32
-    colour: Any  # (n, 3) float32
-    spread: Any  # (n, 3) float32
-    motion: Any  # (n, 2) float32
-
-
-class Series(NamedTuple):
-    """Motion by time, a list of entries for each track in the order of time."""
-
-    head: Any  # (k,) int32: the first entry of a track, or -1
-    tail: Any  # (k,) int32
-    following: Any  # (e,) int32
-    time: Any  # (e,) int32: frame over the stride
-    sums: Any  # (e, 3) float64: area, area times motion
 
 
 class Links(NamedTuple):
@@ -53,18 +30,48 @@ class Links(NamedTuple):
     contrast: Any  # (m,) float64: times length
 
 
+class Groups(NamedTuple):
+    """What is known of groups, a row each; see `join_groups`."""
+
+    moments: Any  # (k, 11) float64: volume twice, mean colour (3), its scatter (6)
+    sums: Any  # (k, 5) float64: see TEXTURE and what follows
+
+
+TEXTURE = 0  # variance of colour within segments, times volume
+OUTLINE = 1  # perimeter, summed over frames
+RIM = 2  # of that, what lies on the rim of the picture
+CONTACT = 3  # of that, what touches other groups
+CONTRAST = 4  # across that contact, times its length
+
+
 class Nearness(NamedTuple):
     """How far apart two groups are; see `LevelTuning`."""
 
     floor: Any  # added to variances of colour
     pixels: Any  # of the whole scene: of a frame, times frames
+    colour_power: Any
     size_unit: Any
     size_power: Any
     edge_unit: Any
     edge_power: Any
     motion_sq: Any
     motion_power: Any
+    sure_area: Any  # pixels in an entry of a series from which motion is half believed
+    contact_floor: Any
+    contact_power: Any
+    texture_floor: Any
+    texture_power: Any
     growth: Any
+
+
+# Columns of the table of nodes: tracks first, then a row for each merge.
+VOLUME = 0
+ENTRIES = 1  # moments of time in which it is seen
+MOTION = 2  # against the scene: mean length over these
+NODE_SUMS = 3  # and the following four: OUTLINE to CONTRAST
+FORMED = 7  # level
+ABSORBED = 8  # level, infinite for the last
+NODE_COLUMNS = 9
 
 
 class _Graph(NamedTuple):
@@ -77,125 +84,6 @@ class _Graph(NamedTuple):
     ends: Any  # (m, 2) int32: slots, kept up to date
     dead: Any  # (m,) bool
     table: Any  # (c,) int32: links by their slots, -1 where none is; c is a power of two
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def gather_segments(rows, sums, series, state, bins):
-    """Add rows to the sums of their tracks, one by one: blocks make no difference.
-
-    sums (k, 10): volume, colour (3) and its second moments (6), summed over pixels. state (2,)
-    int64: frames per entry of a series, and how many entries there are. Where the scene has grown
-    beyond `bins` entries, two and two become one.
-    """
-    for i in range(rows.frame.size):
-        while rows.frame[i] // state[0] >= bins:
-            state[0] *= 2
-            state[1] = halve(series, state[1])
-        r = rows.track[i]
-        area = np.float64(rows.area[i])
-        c0 = np.float64(rows.colour[i, 0])
-        c1 = np.float64(rows.colour[i, 1])
-        c2 = np.float64(rows.colour[i, 2])
-        s0 = np.float64(rows.spread[i, 0])
-        s1 = np.float64(rows.spread[i, 1])
-        s2 = np.float64(rows.spread[i, 2])
-        sums[r, 0] += area
-        sums[r, 1] += area * c0
-        sums[r, 2] += area * c1
-        sums[r, 3] += area * c2
-        sums[r, 4] += area * (c0 * c0 + s0 * s0)
-        sums[r, 5] += area * c0 * c1
-        sums[r, 6] += area * c0 * c2
-        sums[r, 7] += area * (c1 * c1 + s1 * s1)
-        sums[r, 8] += area * c1 * c2
-        sums[r, 9] += area * (c2 * c2 + s2 * s2)
-        time = rows.frame[i] // state[0]
-        e = series.tail[r]
-        if e < 0 or series.time[e] != time:
-            new = state[1]
-            state[1] += 1
-            if e < 0:
-                series.head[r] = new
-            else:
-                series.following[e] = new
-            series.tail[r] = new
-            series.following[new] = -1
-            series.time[new] = time
-            series.sums[new, 0] = 0.0
-            series.sums[new, 1] = 0.0
-            series.sums[new, 2] = 0.0
-            e = new
-        series.sums[e, 0] += area
-        series.sums[e, 1] += area * np.float64(rows.motion[i, 0])
-        series.sums[e, 2] += area * np.float64(rows.motion[i, 1])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def halve(series, entries):
-    """Let two moments of time become one in all series; returns how many entries are left.
-
-    Entries are put in the order of their tracks; what was left free between is free again.
-    """
-    following = series.following
-    time = series.time
-    sums = series.sums
-    old_following = np.empty(entries, np.int32)
-    old_time = np.empty(entries, np.int32)
-    old_sums = np.empty((entries, 3), np.float64)
-    for e in range(entries):
-        old_following[e] = following[e]
-        old_time[e] = time[e]
-        for c in range(3):
-            old_sums[e, c] = sums[e, c]
-    n = np.int64(0)
-    for r in range(series.head.size):
-        e = series.head[r]
-        if e < 0:
-            continue
-        series.head[r] = n
-        last = np.int64(-1)
-        while e >= 0:
-            half = old_time[e] // 2
-            if last >= 0 and time[last] == half:
-                for c in range(3):
-                    sums[last, c] += old_sums[e, c]
-            else:
-                if last >= 0:
-                    following[last] = n
-                time[n] = half
-                for c in range(3):
-                    sums[n, c] = old_sums[e, c]
-                last = n
-                n += 1
-            e = old_following[e]
-        following[last] = -1
-        series.tail[r] = last
-    return n
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def gather_contacts(first, second, length, contrast, pairs, count):
-    """Add rows of the table of contacts to `pairs`, which has room; return how many there are.
-
-    Sums: length, and contrast times length.
-    """
-    for i in range(first.size):
-        slot = find_slot(first[i], second[i], pairs)
-        if pairs.slots[slot] < 0:
-            count = add_pair(first[i], second[i], slot, pairs, count)
-        row = pairs.slots[slot]
-        sides = np.float64(length[i])
-        pairs.sums[row, 0] += sides
-        pairs.sums[row, 1] += sides * np.float64(contrast[i])
-    return count
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def refill(pairs, count):
-    """Enter the first `count` rows of a table of pairs into its empty slots."""
-    for row in range(count):
-        slot = find_slot(pairs.first[row], pairs.second[row], pairs)
-        pairs.slots[slot] = row
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -359,8 +247,11 @@ def join_series(a, b, series):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def motion_gap_sq(a, b, series):
-    """Mean squared difference of the motions of two slots over the time both are seen, or 0."""
+def motion_gap_sq(a, b, series, sure_area):
+    """Mean squared difference of the motions of two slots over the time both are seen, or 0.
+
+    A difference counts less where one of them is small: the motion of few pixels is not sure.
+    """
     following = series.following
     time = series.time
     sums = series.sums
@@ -376,7 +267,8 @@ def motion_gap_sq(a, b, series):
         else:
             dx = sums[i, 1] / sums[i, 0] - sums[j, 1] / sums[j, 0]
             dy = sums[i, 2] / sums[i, 0] - sums[j, 2] / sums[j, 0]
-            total += dx * dx + dy * dy
+            least = min(sums[i, 0], sums[j, 0])
+            total += (dx * dx + dy * dy) * least / (least + sure_area)
             common += 1.0
             i = following[i]
             j = following[j]
@@ -384,8 +276,10 @@ def motion_gap_sq(a, b, series):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def join_moments(moments, a, b):
-    """Let row a of the moments take in row b: volume twice, mean colour (3), its scatter (6)."""
+def join_groups(a, b, e, groups, links):
+    """Let row a take in row b, which link e joins, or none if it is negative."""
+    moments = groups.moments
+    sums = groups.sums
     total = moments[a, 1] + moments[b, 1]
     g = moments[b, 1] / total
     w = moments[a, 1] * g
@@ -403,40 +297,80 @@ def join_moments(moments, a, b):
     moments[a, 4] += g * d2
     moments[a, 0] = total
     moments[a, 1] = total
+    for c in range(sums.shape[1]):
+        sums[a, c] += sums[b, c]
+    if e >= 0:  # what lay between them is inside now, for both
+        sums[a, OUTLINE] -= 2.0 * links.length[e]
+        sums[a, CONTACT] -= 2.0 * links.length[e]
+        sums[a, CONTRAST] -= 2.0 * links.contrast[e]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def level_of(a, b, e, moments, links, series, nearness):
-    """How far apart the groups of two slots are that link e joins: their level."""
-    colour = np.sqrt(bhattacharyya(moments[a], moments[b], nearness.floor))
+def level_of(a, b, e, groups, links, series, nearness):
+    """How far apart the groups of two slots are that link e joins: their level.
+
+    A product of differences, each in a unit at which it weighs about 1: colour (d_B), size, the
+    edge along all their contact, motion, how little of the smaller outline they share, texture.
+    """
+    moments = groups.moments
+    sums = groups.sums
+    colour = bhattacharyya(moments[a], moments[b], nearness.floor) ** nearness.colour_power
     volume = moments[a, 0] * moments[b, 0] / (moments[a, 0] + moments[b, 0])
     size = (volume / (nearness.pixels * nearness.size_unit)) ** nearness.size_power
-    contrast = links.contrast[e] / max(links.length[e], 1.0)
-    edge = (contrast / nearness.edge_unit) ** nearness.edge_power
-    gap_sq = motion_gap_sq(a, b, series)
+    length = max(links.length[e], 1.0)
+    edge = (links.contrast[e] / (length * nearness.edge_unit)) ** nearness.edge_power
+    gap_sq = motion_gap_sq(a, b, series, nearness.sure_area)
     parting = (1.0 + gap_sq / nearness.motion_sq) ** nearness.motion_power
-    return colour * size * edge * parting
+    shared = min(length / max(min(sums[a, OUTLINE], sums[b, OUTLINE]), 1.0), 1.0)
+    loose = (shared + nearness.contact_floor) ** -nearness.contact_power
+    grain_a = sums[a, TEXTURE] / moments[a, 0] + nearness.texture_floor
+    grain_b = sums[b, TEXTURE] / moments[b, 0] + nearness.texture_floor
+    texture = (1.0 + abs(np.log(grain_a / grain_b))) ** nearness.texture_power
+    return colour * size * edge * parting * loose * texture
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def merge_groups(moments, links, series, nearness):
+def note_node(node, a, level, groups, series, nodes):
+    """Write what is known of the group in slot a as a row of the table of nodes."""
+    sums = series.sums
+    entries = 0.0
+    motion = 0.0
+    e = series.head[a]
+    while e >= 0:
+        entries += 1.0
+        motion += np.sqrt(sums[e, 1] * sums[e, 1] + sums[e, 2] * sums[e, 2]) / sums[e, 0]
+        e = series.following[e]
+    nodes[node, VOLUME] = groups.moments[a, 0]
+    nodes[node, ENTRIES] = entries
+    nodes[node, MOTION] = motion / max(entries, 1.0)
+    for c in range(4):
+        nodes[node, NODE_SUMS + c] = groups.sums[a, OUTLINE + c]
+    nodes[node, FORMED] = level
+    nodes[node, ABSORBED] = np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def merge_groups(groups, links, series, nearness, nodes):
     """Merge groups that touch, closest first, then those that are left; returns all merges.
 
-    moments (k, 11) as in `join_moments`; works in the arrays given. Returns survivor and absorbed
-    (k - 1,) int32, survivor the lower one, and level (k - 1,) float64, never falling.
+    Works in the arrays given. Returns survivor and absorbed (k - 1,) int32, survivor the lower
+    one, and level (k - 1,) float64, never falling. Writes nodes (2 k - 1, NODE_COLUMNS) float64.
 
     After a merge the links of the smaller part are scored anew, those of the larger one only once
     the group has grown by `growth`: else a ground that touches everything would be scored again
     for each speck it takes in. What comes up for merging is scored once more before it is done.
     """
+    moments = groups.moments
     tracks = moments.shape[0]
     m = links.first.size
     graph = build_graph(tracks, links)
     name = numbers(0, tracks)  # the lowest row of the group in a slot
     parent = numbers(0, tracks)
     scored = np.empty(tracks, np.float64)  # volume when all links of a slot were scored
+    node = numbers(0, tracks)  # the row of the group in a slot among the nodes
     for r in range(tracks):
         scored[r] = moments[r, 0]
+        note_node(r, r, 0.0, groups, series, nodes)
     survivor = np.empty(tracks - 1, np.int32)
     absorbed = np.empty(tracks - 1, np.int32)
     level = np.zeros(tracks - 1, np.float64)
@@ -447,7 +381,7 @@ def merge_groups(moments, links, series, nearness):
     size = np.int64(0)
     turn = np.zeros(m, np.int64)  # an entry of the heap is stale when its link was scored since
     for e in range(m):
-        key = level_of(graph.ends[e, 0], graph.ends[e, 1], e, moments, links, series, nearness)
+        key = level_of(graph.ends[e, 0], graph.ends[e, 1], e, groups, links, series, nearness)
         size = push(keys, items, size, key, np.int64(e) << 32)
     while size > 0:
         e = items[0] >> 32
@@ -457,7 +391,7 @@ def merge_groups(moments, links, series, nearness):
             continue
         a = graph.ends[e, 0]
         b = graph.ends[e, 1]
-        key = level_of(a, b, e, moments, links, series, nearness)
+        key = level_of(a, b, e, groups, links, series, nearness)
         if size > 0 and key > keys[0]:
             turn[e] += 1
             size = push(keys, items, size, key, (np.int64(e) << 32) | turn[e])
@@ -468,11 +402,15 @@ def merge_groups(moments, links, series, nearness):
         survivor[merges] = min(name[a], name[b])
         absorbed[merges] = max(name[a], name[b])
         level[merges] = highest
-        merges += 1
         name[a] = min(name[a], name[b])
         parent[b] = a
-        join_moments(moments, a, b)
+        join_groups(a, b, e, groups, links)
         join_series(a, b, series)
+        nodes[node[a], ABSORBED] = highest
+        nodes[node[b], ABSORBED] = highest
+        node[a] = tracks + merges
+        merges += 1
+        note_node(node[a], a, highest, groups, series, nodes)
         start = graph.head[b]
         move_links(a, b, graph, links)
         if moments[a, 0] > nearness.growth * scored[a]:
@@ -484,19 +422,26 @@ def merge_groups(moments, links, series, nearness):
             e = np.int64(half // 2)
             if not graph.dead[e]:
                 other = graph.ends[e, 1 - half % 2]
-                key = level_of(a, other, e, moments, links, series, nearness)
+                key = level_of(a, other, e, groups, links, series, nearness)
                 turn[e] += 1
                 keys, items = heap_with_room(keys, items, size)
                 size = push(keys, items, size, key, (e << 32) | turn[e])
             half = graph.following[half]
     rest = np.int32(-1)
     for r in range(tracks):
-        if parent[r] == r:
-            rest = name[r] if rest < 0 else min(rest, name[r])
+        if parent[r] == r and (rest < 0 or name[r] < name[rest]):
+            rest = np.int32(r)
+    last = 2.0 * highest if highest > 0.0 else 1.0
     for r in range(tracks):  # what never touched: in the order of slots, all at one level
-        if parent[r] == r and name[r] != rest:
-            survivor[merges] = rest
+        if parent[r] == r and r != rest:
+            survivor[merges] = name[rest]
             absorbed[merges] = name[r]
-            level[merges] = 2.0 * highest if highest > 0.0 else 1.0
+            level[merges] = last
+            join_groups(rest, r, -1, groups, links)
+            join_series(rest, r, series)
+            nodes[node[rest], ABSORBED] = last
+            nodes[node[r], ABSORBED] = last
+            node[rest] = tracks + merges
             merges += 1
+            note_node(node[rest], rest, last, groups, series, nodes)
     return survivor, absorbed, level
