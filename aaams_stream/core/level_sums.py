@@ -162,7 +162,9 @@ class SceneSums:
         outline = sums[:, 11]
         rim = np.maximum(outline - contact, 0.0)
         groups = Groups(
-            _moments(sums), np.stack([sums[:, 10], outline, rim, contact, across], axis=1)
+            _moments(sums),
+            np.stack([sums[:, 10], outline, rim, contact, across], axis=1),
+            np.zeros(len(there)),  # filled in as groups form
         )
         entries = int(self.state[1])
         series = Series(

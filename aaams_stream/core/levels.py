@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core.level_sums import ADJACENCY_NEEDED, SEGMENTS_NEEDED, SceneSums
+from aaams_stream.core.proposals import Nodes, rank_objects
 from aaams_stream.core.tuning import DEFAULT as METHOD
 from aaams_stream.kernels import levels as kernels
 from aaams_stream.kernels.levels import Nearness
-from aaams_stream.model import HIERARCHY_DTYPE, EventKind, FrameSegmentation
+from aaams_stream.model import HIERARCHY_DTYPE, OBJECT_DTYPE, EventKind, FrameSegmentation
 from aaams_stream.params import Params
 
 __all__ = [
     "ADJACENCY_NEEDED",
     "DEFAULT",
+    "MOST_OBJECTS",
     "SEGMENTS_NEEDED",
     "LevelBuilder",
     "LevelTuning",
@@ -30,6 +32,8 @@ __all__ = [
     "nearness_of",
     "with_frame",
 ]
+
+MOST_OBJECTS = 100  # of a scene that are kept, so that memory does not grow with scenes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,9 @@ class LevelTuning:
     # L*a*b* units below which texture is noise.
     texture_power: float = 0.5
     texture_floor: float = 4.0
+    # Power of one plus how many times (ln) more one moves against the scene than the other.
+    # Larger: what moves stays one, and apart from what does not, and lives are shorter.
+    unrest_power: float = 0.3
     # Moments of time at which motions are compared; a longer scene has longer moments. More: turns
     # are told apart in long scenes, at more time for each comparison.
     moments: int = 128
@@ -98,6 +105,7 @@ class LevelBuilder:
         self._tuning = tuning
         self._scene = self._new_scene()
         self._trees: list[NDArray[Any]] = []
+        self._objects: list[NDArray[Any]] = []
 
     def add(self, segments: NDArray[Any], adjacency: NDArray[Any], events: NDArray[Any]) -> None:
         """Take the next rows of the three tables: whole frames, each row with its `frame`."""
@@ -120,6 +128,15 @@ class LevelBuilder:
         self._end_scene()
         return np.concatenate([np.zeros(0, HIERARCHY_DTYPE), *self._trees])
 
+    def objects(self, count: int = 10) -> NDArray[Any]:
+        """Return the groups that look most like things (OBJECT_DTYPE), best first; after `finish`.
+
+        `proposals.members_of` tells their tracks. Of each scene so many are known as
+        MOST_OBJECTS.
+        """
+        found = np.concatenate([np.zeros(0, OBJECT_DTYPE), *self._objects])
+        return found[np.lexsort((found["id"], -found["score"]))][:count]
+
     def _new_scene(self) -> SceneSums:
         return SceneSums(self._shape, self._tuning.moments, self._tuning.motion_unit)
 
@@ -129,18 +146,36 @@ class LevelBuilder:
             self._trees.append(self._tree(scene))
 
     def _tree(self, scene: SceneSums) -> NDArray[Any]:
+        """Return the merges of a scene; keep what looks like things in it."""
         there, groups, links, series = scene.graph()
         pixels = self._shape[0] * self._shape[1]
         nearness = nearness_of(
             self._params, self._tuning, pixels, scene.end - scene.begin, scene.stride
         )
-        nodes = np.empty((2 * len(there) - 1, kernels.NODE_COLUMNS))
-        survivor, absorbed, level = kernels.merge_groups(groups, links, series, nearness, nodes)
+        table = np.empty((2 * len(there) - 1, kernels.NODE_COLUMNS))
+        survivor, absorbed, level = kernels.merge_groups(groups, links, series, nearness, table)
+        span = scene.span[there] + scene.begin
+        kernels.resolve_nodes(survivor, absorbed, span, rows := np.empty((len(table), 4), np.int64))
         ids = (there + scene.base).astype(np.uint32)
         merges = np.empty(len(level), HIERARCHY_DTYPE)
         merges["survivor"] = ids[survivor]
         merges["absorbed"] = ids[absorbed]
         merges["level"] = np.maximum(level, np.finfo(np.float32).tiny)
+        nodes = Nodes(
+            id=ids[rows[:, 0]],
+            parent=rows[:, 1],
+            formed=np.append(np.zeros(len(ids), np.float32), merges["level"]),
+            absorbed=np.append(merges["level"], np.float32(np.inf))[rows[:, 1] - len(ids)],
+            first=rows[:, 2].astype(np.uint32),
+            last=rows[:, 3].astype(np.uint32),
+            frames=np.minimum(
+                table[:, kernels.ENTRIES] * scene.stride, rows[:, 3] + 1 - rows[:, 2]
+            ).astype(np.uint32),
+            volume=table[:, kernels.VOLUME],
+            motion=table[:, kernels.MOTION],
+            rim=table[:, kernels.NODE_RIM] / np.maximum(table[:, kernels.NODE_OUTLINE], 1.0),
+        )
+        self._objects.append(rank_objects(nodes, pixels, MOST_OBJECTS))
         return merges
 
 
@@ -163,6 +198,7 @@ def nearness_of(
         contact_power=tuning.contact_power,
         texture_floor=tuning.texture_floor,
         texture_power=tuning.texture_power,
+        unrest_power=tuning.unrest_power,
         growth=tuning.growth,
     )
 

@@ -35,6 +35,7 @@ class Groups(NamedTuple):
 
     moments: Any  # (k, 11) float64: volume twice, mean colour (3), its scatter (6)
     sums: Any  # (k, 5) float64: see TEXTURE and what follows
+    unrest: Any  # (k,) float64: mean squared motion against the scene
 
 
 TEXTURE = 0  # variance of colour within segments, times volume
@@ -61,6 +62,7 @@ class Nearness(NamedTuple):
     contact_power: Any
     texture_floor: Any
     texture_power: Any
+    unrest_power: Any
     growth: Any
 
 
@@ -68,10 +70,9 @@ class Nearness(NamedTuple):
 VOLUME = 0
 ENTRIES = 1  # moments of time in which it is seen
 MOTION = 2  # against the scene: mean length over these
-NODE_SUMS = 3  # and the following four: OUTLINE to CONTRAST
-FORMED = 7  # level
-ABSORBED = 8  # level, infinite for the last
-NODE_COLUMNS = 9
+NODE_OUTLINE = 3
+NODE_RIM = 4
+NODE_COLUMNS = 5
 
 
 class _Graph(NamedTuple):
@@ -310,7 +311,8 @@ def level_of(a, b, e, groups, links, series, nearness):
     """How far apart the groups of two slots are that link e joins: their level.
 
     A product of differences, each in a unit at which it weighs about 1: colour (d_B), size, the
-    edge along all their contact, motion, how little of the smaller outline they share, texture.
+    edge along all their contact, motion, how little of the smaller outline they share, texture,
+    and how much they move against the scene.
     """
     moments = groups.moments
     sums = groups.sums
@@ -326,27 +328,32 @@ def level_of(a, b, e, groups, links, series, nearness):
     grain_a = sums[a, TEXTURE] / moments[a, 0] + nearness.texture_floor
     grain_b = sums[b, TEXTURE] / moments[b, 0] + nearness.texture_floor
     texture = (1.0 + abs(np.log(grain_a / grain_b))) ** nearness.texture_power
-    return colour * size * edge * parting * loose * texture
+    stirred = np.log((1.0 + groups.unrest[a]) / (1.0 + groups.unrest[b]))
+    unrest = (1.0 + abs(stirred)) ** nearness.unrest_power
+    return colour * size * edge * parting * loose * texture * unrest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def note_node(node, a, level, groups, series, nodes):
-    """Write what is known of the group in slot a as a row of the table of nodes."""
+def note_node(node, a, groups, series, nodes):
+    """Write what is known of the group in slot a as a row of the table of nodes; its unrest too."""
     sums = series.sums
     entries = 0.0
     motion = 0.0
+    squared = 0.0
     e = series.head[a]
     while e >= 0:
+        x = sums[e, 1] / sums[e, 0]
+        y = sums[e, 2] / sums[e, 0]
         entries += 1.0
-        motion += np.sqrt(sums[e, 1] * sums[e, 1] + sums[e, 2] * sums[e, 2]) / sums[e, 0]
+        motion += np.sqrt(x * x + y * y)
+        squared += x * x + y * y
         e = series.following[e]
+    groups.unrest[a] = squared / max(entries, 1.0)
     nodes[node, VOLUME] = groups.moments[a, 0]
     nodes[node, ENTRIES] = entries
     nodes[node, MOTION] = motion / max(entries, 1.0)
-    for c in range(4):
-        nodes[node, NODE_SUMS + c] = groups.sums[a, OUTLINE + c]
-    nodes[node, FORMED] = level
-    nodes[node, ABSORBED] = np.inf
+    nodes[node, NODE_OUTLINE] = groups.sums[a, OUTLINE]
+    nodes[node, NODE_RIM] = groups.sums[a, RIM]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -367,10 +374,9 @@ def merge_groups(groups, links, series, nearness, nodes):
     name = numbers(0, tracks)  # the lowest row of the group in a slot
     parent = numbers(0, tracks)
     scored = np.empty(tracks, np.float64)  # volume when all links of a slot were scored
-    node = numbers(0, tracks)  # the row of the group in a slot among the nodes
     for r in range(tracks):
         scored[r] = moments[r, 0]
-        note_node(r, r, 0.0, groups, series, nodes)
+        note_node(r, r, groups, series, nodes)
     survivor = np.empty(tracks - 1, np.int32)
     absorbed = np.empty(tracks - 1, np.int32)
     level = np.zeros(tracks - 1, np.float64)
@@ -406,11 +412,8 @@ def merge_groups(groups, links, series, nearness, nodes):
         parent[b] = a
         join_groups(a, b, e, groups, links)
         join_series(a, b, series)
-        nodes[node[a], ABSORBED] = highest
-        nodes[node[b], ABSORBED] = highest
-        node[a] = tracks + merges
+        note_node(tracks + merges, a, groups, series, nodes)
         merges += 1
-        note_node(node[a], a, highest, groups, series, nodes)
         start = graph.head[b]
         move_links(a, b, graph, links)
         if moments[a, 0] > nearness.growth * scored[a]:
@@ -439,9 +442,32 @@ def merge_groups(groups, links, series, nearness, nodes):
             level[merges] = last
             join_groups(rest, r, -1, groups, links)
             join_series(rest, r, series)
-            nodes[node[rest], ABSORBED] = last
-            nodes[node[r], ABSORBED] = last
-            node[rest] = tracks + merges
+            note_node(tracks + merges, rest, groups, series, nodes)
             merges += 1
-            note_node(node[rest], rest, last, groups, series, nodes)
     return survivor, absorbed, level
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def resolve_nodes(survivor, absorbed, span, rows):
+    """Write for each node its lowest track, the node it is absorbed into, first and last frame.
+
+    span (k, 2) int64: first and last frame of the tracks. Writes rows (2 k - 1, 4) int64; the last
+    node is absorbed into one past it.
+    """
+    tracks = span.shape[0]
+    node = numbers(0, tracks)  # of the group that a track has the name of
+    for r in range(tracks):
+        rows[r, 0] = r
+        rows[r, 2] = span[r, 0]
+        rows[r, 3] = span[r, 1]
+    for i in range(survivor.size):
+        new = tracks + i
+        a = node[survivor[i]]
+        b = node[absorbed[i]]
+        rows[a, 1] = new
+        rows[b, 1] = new
+        rows[new, 0] = survivor[i]
+        rows[new, 2] = min(rows[a, 2], rows[b, 2])
+        rows[new, 3] = max(rows[a, 3], rows[b, 3])
+        node[survivor[i]] = new
+    rows[2 * tracks - 2, 1] = 2 * tracks - 1
