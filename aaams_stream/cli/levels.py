@@ -1,4 +1,4 @@
-"""The command `levels`: the tree over a volume's identities."""
+"""Commands `levels` and `objects`: the tree over a volume's identities, and things in it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 from aaams_stream.cli import options
 from aaams_stream.cli.meter import Meter
+from aaams_stream.errors import ConfigError
 
 
 def add_commands(commands: Any) -> None:
-    """Add `levels` to the parser."""
+    """Add `levels` and `objects` to the parser."""
+    _add_objects(commands)
     levels = commands.add_parser(
         "levels",
         help="add levels to an older volume, or coarse labels for viewers",
@@ -36,6 +38,59 @@ def add_commands(commands: Any) -> None:
     )
     options.add_reporting(levels)
     levels.set_defaults(run=run_levels)
+
+
+def _add_objects(commands: Any) -> None:
+    objects = commands.add_parser(
+        "objects",
+        help="what in a volume looks like things",
+        description="List the groups of segments that look most like things: they move against "
+        "the scene, last, and do not lie along the rim. With --to also export them, each as one "
+        "identity; of two that lie in each other the better one has the pixels.",
+    )
+    objects.add_argument("volume", metavar="OUT.zarr")
+    objects.add_argument(
+        "-k", metavar="N", type=int, default=10, help="at most so many (default: %(default)s)"
+    )
+    objects.add_argument("--to", metavar="FORMAT", help="coco, mot, davis-png, or as for export")
+    objects.add_argument("-o", "--output", metavar="PATH", help="where the export goes")
+    objects.add_argument("--overwrite", action="store_true", help="replace an existing export")
+    options.add_reporting(objects)
+    objects.set_defaults(run=run_objects)
+
+
+def run_objects(args: argparse.Namespace) -> int:
+    """List what looks like things, and export it."""
+    from aaams_stream.export import export_volume
+    from aaams_stream.store import open_volume
+
+    if (args.to is None) != (args.output is None):
+        raise ConfigError("--to and -o belong together: a format, and where the export goes")
+    volume = open_volume(args.volume)
+    found = volume.objects(args.k)
+    if args.to is not None:
+        view = volume.only(found)
+        found = view.shown  # by the ids that the export has
+        meter = Meter(args.quiet)
+        try:
+            export_volume(
+                view, args.to, args.output, overwrite=args.overwrite, progress=meter.count
+            )
+        finally:
+            meter.close()
+    names = found.dtype.names or ()
+    if args.json:
+        told = [dict(zip(names, row, strict=True)) for row in found.tolist()]
+        print(json.dumps({"volume": args.volume, "objects": told, "output": args.output}))
+    elif not args.quiet:
+        print("".join(f"{name:>8}" for name in names))
+        for row in found.tolist():
+            print("".join(f"{_number(value):>8}" for value in row))
+    return 0
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.3g}"
 
 
 def run_levels(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from aaams_stream.store.additions import add_levels, materialise
 from aaams_stream.store.frames import Frames
 from aaams_stream.store.layout import CHUNK_FRAMES, Header
 from aaams_stream.store.open import create, require_same, resume
-from aaams_stream.store.view import LevelView
+from aaams_stream.store.view import LevelView, ObjectView
 from aaams_stream.store.volume import Volume, is_volume, open_volume, size_on_disk
 from aaams_stream.store.writer import VolumeWriter
 
@@ -13,6 +13,7 @@ __all__ = [
     "Frames",
     "Header",
     "LevelView",
+    "ObjectView",
     "Volume",
     "VolumeWriter",
     "add_levels",

@@ -27,7 +27,7 @@ from aaams_stream.store.layout import (
     list_labels,
     write_final_table,
 )
-from aaams_stream.store.levels import build_hierarchy
+from aaams_stream.store.levels import build_levels
 from aaams_stream.store.open import WriteLock, drop_partial_files
 from aaams_stream.store.volume import Volume, open_volume, require_complete
 from aaams_stream.store.writer import sink_errors
@@ -43,13 +43,14 @@ def add_levels(path: str | Path, *, overwrite: bool = False) -> bool:
         record: Any = root.attrs[KEY]
         if volume.has_levels and not overwrite:
             return False
-        merges = build_hierarchy(root, volume.frame_count)
+        tables = build_levels(root, volume.frame_count)
         root.attrs[KEY] = {**record, "schema": READABLE[0]}  # until they are there
         for name in labels_in(root):
             if name != "ids":
                 _drop_labels(root, name)
-        create_final_table(root, "hierarchy", array_in(root, "tracks/id").chunks[0])
-        write_final_table(root, "hierarchy", merges)
+        for table, rows in tables.items():
+            create_final_table(root, table, array_in(root, "tracks/id").chunks[0])
+            write_final_table(root, table, rows)
         root.attrs[KEY] = {**record, "schema": SCHEMA}
         return True
 

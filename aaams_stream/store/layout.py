@@ -8,6 +8,7 @@
     events/…       one row per event, with offsets (t + 1)
     tracks/…       one row per identity; filled in once the volume is complete
     hierarchy/…    one row per merge of two groups of identities, in order; filled in likewise
+    objects/…      one row per group that looks like a thing, best first; filled in likewise
     labels/coarse_N/0  the volume at N groups a frame, on demand
     resume/…       the segmenter's state and the source's marks at the last commit; gone once the
                    volume is complete
@@ -38,12 +39,13 @@ from aaams_stream.model import (
     ADJACENCY_DTYPE,
     EVENT_DTYPE,
     HIERARCHY_DTYPE,
+    OBJECT_DTYPE,
     SEGMENT_DTYPE,
     TRACK_DTYPE,
 )
 
-SCHEMA = 3  # 2: adjacency, tracks, and more columns of segments; 3: hierarchy
-READABLE = (2, SCHEMA)  # a volume of schema 2 lacks the hierarchy, and nothing else
+SCHEMA = 3  # 2: adjacency, tracks, and more columns of segments; 3: hierarchy and objects
+READABLE = (2, SCHEMA)  # a volume of schema 2 lacks LEVEL_TABLES, and nothing else
 KEY = "aaams_stream"  # our corner of the group's attributes
 NGFF = "0.5"
 INTERRUPTED = "interrupted"  # how the source ended, until it did
@@ -101,7 +103,12 @@ TABLES = {
 }
 PRESENT_DTYPE = np.dtype([("frame", np.uint32), ("id", np.uint32)])  # of the segment table
 # Tables that are written when all frames are there, and the names of their first axes.
-FINAL_TABLES = {"tracks": ("track", TRACK_DTYPE), "hierarchy": ("merge", HIERARCHY_DTYPE)}
+FINAL_TABLES = {
+    "tracks": ("track", TRACK_DTYPE),
+    "hierarchy": ("merge", HIERARCHY_DTYPE),
+    "objects": ("object", OBJECT_DTYPE),
+}
+LEVEL_TABLES = ("hierarchy", "objects")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,14 @@ _NEEDED = {
     "adjacency": _chosen(ADJACENCY_DTYPE, ADJACENCY_NEEDED),
     "events": _chosen(EVENT_DTYPE, EVENT_DTYPE.names or ()),
 }
+_ALL = 2**31  # objects: more than there are
 
 
-def build_hierarchy(root: zarr.Group, frames: int, at_once: int = AT_ONCE) -> NDArray[Any]:
-    """Return the merges (HIERARCHY_DTYPE) of the first frames of a volume.
+def build_levels(root: zarr.Group, frames: int, at_once: int = AT_ONCE) -> dict[str, NDArray[Any]]:
+    """Return the rows of LEVEL_TABLES for the first frames of a volume.
+
+    These are the merges of its identities (HIERARCHY_DTYPE), and of the groups that they make
+    those that look like things (OBJECT_DTYPE), best first.
 
     Reads the tables in stretches of whole frames with about `at_once` rows of segments: memory
     grows with the number of identities, not of frames.
@@ -52,7 +56,8 @@ def build_hierarchy(root: zarr.Group, frames: int, at_once: int = AT_ONCE) -> ND
         bounds = {table: (int(at[first]), int(at[last])) for table, at in offsets.items()}
         tables = (read_rows(root, t, *bounds[t], dtype) for t, dtype in _NEEDED.items())
         builder.add(*tables)
-    return builder.finish()
+    merges = builder.finish()
+    return {"hierarchy": merges, "objects": builder.objects(_ALL)}
 
 
 class Hierarchy:

@@ -17,6 +17,7 @@ from aaams_stream.errors import SinkError
 from aaams_stream.store.layout import (
     INTERRUPTED,
     KEY,
+    LEVEL_TABLES,
     ROWS,
     SCHEMA,
     Header,
@@ -130,7 +131,8 @@ def _raise_schema(root: zarr.Group) -> None:
     """Make an unfinished volume of an older schema one of this schema."""
     record: Any = root.attrs[KEY]
     if record["schema"] != SCHEMA and not record["complete"]:
-        create_final_table(root, "hierarchy", array_in(root, "tracks/id").chunks[0])
+        for table in LEVEL_TABLES:
+            create_final_table(root, table, array_in(root, "tracks/id").chunks[0])
         root.attrs[KEY] = {**record, "schema": SCHEMA}
 
 

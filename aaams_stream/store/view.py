@@ -164,6 +164,30 @@ class LevelView(GroupView):
         return int(np.count_nonzero(self.hierarchy.merges["level"] <= np.float32(self.level)))
 
 
+class ObjectView(GroupView):
+    """A volume with nothing but some of its objects, each one identity; elsewhere ids are 0.
+
+    Of two that lie in each other the one that comes first has the pixels. `shown` has their rows
+    (OBJECT_DTYPE) with the ids by which they go here: the smallest of what is left of each. Those
+    of which nothing is left are not among them.
+    """
+
+    unit = "object"
+
+    def __init__(self, base: Volume, objects: NDArray[Any]) -> None:
+        lookup = np.zeros_like(base.groups(level=0))
+        shown = []
+        for row in objects.copy():  # to which other ids are given
+            members = base.groups(level=float(row["level"])) == row["id"]
+            left = np.flatnonzero(members & (lookup == 0))
+            if len(left):
+                lookup[left] = left[0]
+                shown.append(row)
+                shown[-1]["id"] = left[0]
+        super().__init__(base, lookup)
+        self.shown = np.array(shown, objects.dtype)
+
+
 def _in_frame(table: str, rows: NDArray[Any], t: int) -> NDArray[Any]:
     framed = np.empty(len(rows), row_dtype(table))
     framed["frame"] = t

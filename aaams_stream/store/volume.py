@@ -19,6 +19,7 @@ from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.model import (
     ADJACENCY_DTYPE,
     EVENT_DTYPE,
+    OBJECT_DTYPE,
     SEGMENT_DTYPE,
     TRACK_DTYPE,
     Crop,
@@ -42,7 +43,7 @@ from aaams_stream.store.lineage import lineage
 from aaams_stream.store.tracks import EVENT_ROW_DTYPE, build_tracks
 
 if TYPE_CHECKING:
-    from aaams_stream.store.view import LevelView
+    from aaams_stream.store.view import LevelView, ObjectView
 
 _TABLES = {"segments": SEGMENT_DTYPE, "adjacency": ADJACENCY_DTYPE, "events": EVENT_DTYPE}
 NEIGHBOUR_DTYPE = np.dtype([("id", np.uint32), *ADJACENCY_DTYPE.descr[2:]])
@@ -211,14 +212,17 @@ class Volume:
     def hierarchy(self) -> Hierarchy:
         """The tree over its identities; a SinkError that names the remedy if it is not there."""
         if self._hierarchy is None:
-            require_complete(self, "levels are found at the end")
-            if not self.has_levels:
-                raise SinkError(
-                    f"{self.path}: was written without levels; add them with aaams-stream levels "
-                    f"{self.path}"
-                )
+            self._require_levels()
             self._hierarchy = Hierarchy(self._root, self.frame_count, self.counts.identities)
         return self._hierarchy
+
+    def _require_levels(self) -> None:
+        require_complete(self, "levels are found at the end")
+        if not self.has_levels:
+            raise SinkError(
+                f"{self.path}: was written without levels; add them with aaams-stream levels "
+                f"{self.path}"
+            )
 
     def groups(
         self, *, level: float | None = None, segments: float | None = None
@@ -238,6 +242,26 @@ class Volume:
         from aaams_stream.store.view import LevelView
 
         return LevelView(self, self.level_at(level=level, segments=segments))
+
+    def objects(self, k: int = 10) -> NDArray[Any]:
+        """Return the groups that look most like things: OBJECT_DTYPE, k at most, best first.
+
+        An object is the group of its id at its level. One may lie inside another.
+        """
+        if not k >= 1:
+            raise ConfigError(f"the number of objects must be >= 1, got {k}")
+        self._require_levels()
+        count = array_in(self._root, "objects/id").shape[0]
+        return read_rows(self._root, "objects", 0, min(k, count), OBJECT_DTYPE)
+
+    def only(self, objects: NDArray[Any]) -> ObjectView:
+        """Return the volume with nothing but some of its `objects`, each one identity.
+
+        Of two that lie in each other the one that comes first has the pixels.
+        """
+        from aaams_stream.store.view import ObjectView
+
+        return ObjectView(self, objects)
 
     def level_at(self, *, level: float | None = None, segments: float | None = None) -> float:
         """Return the level that is meant by a level or a number of groups a frame."""

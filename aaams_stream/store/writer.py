@@ -32,7 +32,7 @@ from aaams_stream.store.layout import (
     video_in,
     write_final_table,
 )
-from aaams_stream.store.levels import build_hierarchy
+from aaams_stream.store.levels import build_levels
 from aaams_stream.store.tracks import build_tracks
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class VolumeWriter:
             self._flush()
             segments, events = (self._tables[name].rows for name in ("segments", "events"))
             write_final_table(self._root, "tracks", build_tracks(self._root, segments, events))
-            write_final_table(self._root, "hierarchy", build_hierarchy(self._root, self.frames))
+            for table, rows in build_levels(self._root, self.frames).items():
+                write_final_table(self._root, table, rows)
             self._note(frames_committed=self.frames, complete=True, ended=ended)
             drop_resume_state(self._root)
         self.release()

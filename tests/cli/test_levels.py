@@ -9,6 +9,8 @@ import cv2
 import numpy as np
 import pytest
 import zarr
+from PIL import Image
+from pycocotools import mask as coco_mask
 from support.hierarchies import drop_levels
 from support.volumes import files
 
@@ -153,6 +155,43 @@ def test_evaluate_scores_groups(run, path, tmp_path):
     assert told["per_frame"] == pytest.approx(volume.at(segments=4).groups_per_frame)
 
 
+def test_objects_lists_what_looks_like_things(run, path):
+    code, out, err = run("objects", path, "-k", 3)
+    assert code == 0, err
+    expected = open_volume(path).objects(3)
+    heads, *rows = [line.split() for line in out.splitlines()]
+    assert heads == list(expected.dtype.names)
+    assert [int(row[0]) for row in rows] == expected["id"].tolist()
+    told = json.loads(run("objects", path, "-k", 3, "--json")[1])
+    assert [one["id"] for one in told["objects"]] == expected["id"].tolist()
+    assert run("objects", path, "--quiet") == (0, "", "")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pycocotools")
+def test_objects_are_exported_as_tracks_with_masks(run, path, tmp_path):
+    volume = open_volume(path)
+    view = volume.only(volume.objects(3))
+    names = view.shown["id"].tolist()
+    code, out, err = run(
+        "objects", path, "-k", 3, "--to", "coco", "-o", tmp_path / "a.json", "--json"
+    )
+    assert code == 0, err
+    assert [one["id"] for one in json.loads(out)["objects"]] == names
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert [one["id"] for one in document["annotations"]] == sorted(names)
+    assert document["categories"][0]["name"] == "object"
+    for one in document["annotations"]:
+        mask = coco_mask.decode(one["segmentations"][5])
+        np.testing.assert_array_equal(mask > 0, view.ids[5] == one["id"])
+    code, _, err = run("objects", path, "-k", 3, "--to", "davis-png", "-o", tmp_path / "png")
+    assert code == 0, err
+    pixels = np.asarray(Image.open(tmp_path / "png" / "00005.png"))
+    np.testing.assert_array_equal(pixels > 0, view.ids[5] > 0)
+    code, _, err = run("objects", path, "-k", 3, "--to", "mot", "-o", tmp_path / "a.txt")
+    assert code == 0, err
+    assert len((tmp_path / "a.txt").read_text().splitlines()) == view.row_count("segments")
+
+
 COMMANDS = [
     ("info", "VOLUME"),
     ("render", "VOLUME", "-o", "a.mp4"),
@@ -204,3 +243,20 @@ def test_levels_says_a_mistake_in_one_line_and_exits_with_two(run, path, begun, 
     code, _, err = run("segment", "demo", "-o", tmp_path / "a.zarr", "--at", 5)
     assert (code, "needs --overlay" in err) == (2, True)
     assert not (tmp_path / "a.zarr").exists()
+
+
+def test_objects_says_a_mistake_in_one_line_and_exits_with_two(run, path, older, begun, tmp_path):
+    for words, message in (
+        ((path, "-k", "0"), "the number of objects must be >= 1, got 0"),
+        ((path, "--to", "coco"), "--to and -o belong together"),
+        ((path, "-o", tmp_path / "a.json"), "--to and -o belong together"),
+        ((path, "--to", "xml", "-o", tmp_path / "a.xml"), "'xml' is no format"),
+        ((older,), f"aaams-stream levels {older}"),
+        ((begun,), "finish it with segment --resume"),
+        ((tmp_path / "none.zarr",), "no such volume"),
+    ):
+        code, out, err = run("objects", *words)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: ")
+        assert message in err
+        assert err.count("\n") == 1

@@ -12,7 +12,7 @@ from aaams_stream import open_volume, store
 from aaams_stream.errors import ConfigError
 from aaams_stream.model import HIERARCHY_DTYPE
 from aaams_stream.store import layout
-from aaams_stream.store.levels import Hierarchy, build_hierarchy, joint_frames
+from aaams_stream.store.levels import Hierarchy, build_levels, joint_frames
 
 trees = st.builds(
     lambda seed, scenes: drawn_merges(np.random.default_rng(seed), *scenes),
@@ -117,10 +117,10 @@ def test_level_of_refuses_what_is_no_count(count):
 
 
 def test_hierarchy_is_the_same_however_the_tables_are_read(volume):
-    merges = volume.hierarchy.merges
     for at_once in (1, 100, 10**6):
-        again = build_hierarchy(volume._root, volume.frame_count, at_once)
-        np.testing.assert_array_equal(again, merges)
+        again = build_levels(volume._root, volume.frame_count, at_once)
+        np.testing.assert_array_equal(again["hierarchy"], volume.hierarchy.merges)
+        np.testing.assert_array_equal(again["objects"], volume.objects(1000))
 
 
 def test_hierarchy_brings_the_identities_of_a_scene_together(volume):

@@ -11,8 +11,8 @@ from support.volumes import HEADER, VERSION, fill
 
 from aaams_stream import open_volume, replay, store
 from aaams_stream.errors import ConfigError, SinkError
-from aaams_stream.model import TRACK_DTYPE, EventKind
-from aaams_stream.store import LevelView, Volume
+from aaams_stream.model import OBJECT_DTYPE, TRACK_DTYPE, EventKind
+from aaams_stream.store import LevelView, ObjectView, Volume
 from aaams_stream.store.view import GroupView
 
 COUNTS = (30, 8)
@@ -219,6 +219,48 @@ def test_view_leaves_out_what_is_in_no_group(volume):
     np.testing.assert_allclose(places, view.segments(5)["centroid"], rtol=1e-5, atol=1e-3)
 
 
+def test_objects_are_groups_of_their_levels_best_first(volume):
+    objects = volume.objects(5)
+    assert objects.dtype == OBJECT_DTYPE
+    assert 0 < len(objects) <= 5
+    assert (np.diff(objects["score"]) <= 0).all()
+    for row in objects:
+        view = volume.at(level=float(row["level"]))
+        track = view.tracks[view.tracks["id"] == row["id"]][0]
+        assert (track["first"], track["last"]) == (row["first"], row["last"])
+    np.testing.assert_array_equal(volume.objects(1), objects[:1])
+    with pytest.raises(ConfigError, match="must be >= 1, got 0"):
+        volume.objects(0)
+
+
+def test_view_of_objects_shows_nothing_else(volume):
+    objects = volume.objects(2)
+    view = volume.only(objects)
+    assert isinstance(view, ObjectView)
+    best = volume.at(level=float(objects["level"][0]))
+    np.testing.assert_array_equal(
+        view.ids[:] == view.shown["id"][0], best.ids[:] == objects["id"][0]
+    )
+    assert set(np.unique(view.ids[:])) == {0, *view.shown["id"].tolist()}
+    assert view.tracks["id"].tolist() == sorted(view.shown["id"].tolist())
+
+
+def test_view_of_objects_in_each_other_gives_pixels_to_the_first(volume):
+    """The whole scene, a part of it, and the part once more, which is then hidden."""
+    merges = volume.hierarchy.merges
+    part = next(row for row in merges if row["survivor"] == merges["survivor"][-1])
+    objects = np.zeros(3, OBJECT_DTYPE)
+    objects["id"] = part["survivor"], merges["survivor"][-1], part["survivor"]
+    objects["level"] = part["level"], np.inf, part["level"]
+    view = volume.only(objects)
+    inner = volume.groups(level=float(part["level"])) == part["survivor"]
+    rest = np.flatnonzero(~inner)[1:]
+    assert view.shown["id"].tolist() == [part["survivor"], rest[0]]
+    assert (view.lookup[inner] == part["survivor"]).all()
+    assert (view.lookup[rest] == rest[0]).all()
+    assert objects["id"][1] == merges["survivor"][-1]  # what was given is left alone
+
+
 def test_views_are_nested(volume):
     fine, coarse = (volume.at(segments=count) for count in COUNTS)
     np.testing.assert_array_equal(coarse.lookup[fine.ids[:]], coarse.ids[:])
@@ -249,6 +291,8 @@ def test_levels_of_an_unfinished_or_older_volume_name_the_remedy(tmp_path):
     assert len(volume.tracks) > 0
     with pytest.raises(SinkError, match=r"add them with aaams-stream levels .*a\.zarr"):
         volume.groups(level=0)
+    with pytest.raises(SinkError, match=r"add them with aaams-stream levels .*a\.zarr"):
+        volume.objects()
 
 
 def test_view_of_a_film_with_scene_changes_ends_groups_there(tmp_path):

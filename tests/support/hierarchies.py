@@ -30,7 +30,8 @@ def drawn_merges(rng: np.random.Generator, *scenes: int) -> NDArray[Any]:
 
 def drop_levels(path: Path) -> None:
     """Make a volume one of schema 2, as earlier builds wrote it."""
-    shutil.rmtree(path / "hierarchy")
+    for table in ("hierarchy", "objects"):
+        shutil.rmtree(path / table)
     record = json.loads((path / "zarr.json").read_text())
     record["attributes"]["aaams_stream"]["schema"] = 2
     (path / "zarr.json").write_text(json.dumps(record))
