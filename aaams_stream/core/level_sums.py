@@ -164,7 +164,8 @@ class SceneSums:
         groups = Groups(
             _moments(sums),
             np.stack([sums[:, 10], outline, rim, contact, across], axis=1),
-            np.zeros(len(there)),  # filled in as groups form
+            np.empty(len(there)),  # filled in as groups form
+            np.empty(len(there)),
         )
         entries = int(self.state[1])
         series = Series(
