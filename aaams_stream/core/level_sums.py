@@ -164,8 +164,8 @@ class SceneSums:
         groups = Groups(
             _moments(sums),
             np.stack([sums[:, 10], outline, rim, contact, across], axis=1),
-            np.empty(len(there)),  # filled in as groups form
-            np.empty(len(there)),
+            np.zeros(len(there)),  # filled in as groups form
+            np.zeros(len(there)),
         )
         entries = int(self.state[1])
         series = Series(
