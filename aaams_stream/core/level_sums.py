@@ -165,6 +165,7 @@ class SceneSums:
             _moments(sums),
             np.stack([sums[:, 10], outline, rim, contact, across], axis=1),
             np.zeros(len(there)),  # filled in as groups form
+            np.zeros(len(there)),
         )
         entries = int(self.state[1])
         series = Series(

@@ -78,7 +78,10 @@ class LevelTuning:
     texture_floor: float = 4.0
     # Power of one plus how many times (ln) more one moves against the scene than the other.
     # Larger: what moves stays one, and apart from what does not, and lives are shorter.
-    unrest_power: float = 0.3
+    unrest_power: float = 0.4
+    # Power of the share of the scene in which the one that is seen less is seen. Larger: what is
+    # seen for a moment joins something sooner, and lives are longer; 0: time does not count.
+    seen_power: float = 0.1
     # Moments of time at which motions are compared; a longer scene has longer moments. More: turns
     # are told apart in long scenes, at more time for each comparison.
     moments: int = 128
@@ -199,6 +202,8 @@ def nearness_of(
         texture_floor=tuning.texture_floor,
         texture_power=tuning.texture_power,
         unrest_power=tuning.unrest_power,
+        times=float(-(-frames // stride)),
+        seen_power=tuning.seen_power,
         growth=tuning.growth,
     )
 

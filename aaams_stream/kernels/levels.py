@@ -36,6 +36,7 @@ class Groups(NamedTuple):
     moments: Any  # (k, 11) float64: volume twice, mean colour (3), its scatter (6)
     sums: Any  # (k, 5) float64: see TEXTURE and what follows
     unrest: Any  # (k,) float64: mean squared motion against the scene
+    seen: Any  # (k,) float64: in how many moments of time
 
 
 TEXTURE = 0  # variance of colour within segments, times volume
@@ -63,6 +64,8 @@ class Nearness(NamedTuple):
     texture_floor: Any
     texture_power: Any
     unrest_power: Any
+    times: Any  # moments of time of the scene
+    seen_power: Any
     growth: Any
 
 
@@ -312,7 +315,7 @@ def level_of(a, b, e, groups, links, series, nearness):
 
     A product of differences, each in a unit at which it weighs about 1: colour (d_B), size, the
     edge along all their contact, motion, how little of the smaller outline they share, texture,
-    and how much they move against the scene.
+    how much they move against the scene, and how long the one that is seen less is seen.
     """
     moments = groups.moments
     sums = groups.sums
@@ -330,12 +333,16 @@ def level_of(a, b, e, groups, links, series, nearness):
     texture = (1.0 + abs(np.log(grain_a / grain_b))) ** nearness.texture_power
     stirred = np.log((1.0 + groups.unrest[a]) / (1.0 + groups.unrest[b]))
     unrest = (1.0 + abs(stirred)) ** nearness.unrest_power
-    return colour * size * edge * parting * loose * texture * unrest
+    life = (min(groups.seen[a], groups.seen[b]) / nearness.times) ** nearness.seen_power
+    return colour * size * edge * parting * loose * texture * unrest * life
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def note_node(node, a, groups, series, nodes):
-    """Write what is known of the group in slot a as a row of the table of nodes; its unrest too."""
+    """Write what is known of the group in slot a as a row of the table of nodes.
+
+    Its unrest, and in how many moments it is seen, are found on the way.
+    """
     sums = series.sums
     entries = 0.0
     motion = 0.0
@@ -348,6 +355,7 @@ def note_node(node, a, groups, series, nodes):
         motion += np.sqrt(x * x + y * y)
         squared += x * x + y * y
         e = series.following[e]
+    groups.seen[a] = entries
     groups.unrest[a] = squared / max(entries, 1.0)
     nodes[node, VOLUME] = groups.moments[a, 0]
     nodes[node, ENTRIES] = entries
