@@ -68,6 +68,21 @@ TRACK_DTYPE = np.dtype(
         ("colour", np.float32, (3,)),  # mean L, a, b over its volume
     ]
 )
+# One row per merge of the tree over tracks, in order: two groups, named by their lowest ids.
+HIERARCHY_DTYPE = np.dtype(
+    [("survivor", np.uint32), ("absorbed", np.uint32), ("level", np.float32)]
+)
+# One row per group of that tree that looks like a thing.
+OBJECT_DTYPE = np.dtype(
+    [
+        ("id", np.uint32),  # the lowest of its tracks
+        ("level", np.float32),  # of a cut that shows it: that at which it formed
+        ("score", np.float32),
+        ("first", np.uint32),  # frame
+        ("last", np.uint32),  # frame
+        ("frames", np.uint32),  # in which it is seen
+    ]
+)
 EVENT_DTYPE = np.dtype([("kind", np.uint8), ("id", np.uint32), ("other", np.uint32)])
 
 

@@ -1,9 +1,10 @@
 """Draw the pictures of the README from the clip the package draws itself.
 
-    python docs/draw_pictures.py [tutorial] [video] [segmentation] [modes] [preview]
+    python docs/draw_pictures.py [tutorial] [video] [levels] [segmentation] [modes] [preview]
 
-Writes video.png, segmentation.png, modes.png, preview.jpg and the pictures of the tutorial beside
-this file, or those that are named. Needs the extra `plot`, and Playwright and Chromium for preview.
+Writes video.png, levels.png, segmentation.png, modes.png, preview.jpg and the pictures of the
+tutorial beside this file, or those that are named. Needs the extra `plot`, and Playwright and
+Chromium for preview.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from shutil import which
 import cv2
 import numpy as np
 
-from aaams_stream import AAAMS, Params, Segmenter, segment_image
+from aaams_stream import (
+    AAAMS,
+    Params,
+    Segmenter,
+    open_volume,
+    segment_image,
+    segment_video,
+)
 from aaams_stream.draw.plots import plot_modes
 from aaams_stream.draw.views import draw_boundaries, draw_view, mean_colours
 from aaams_stream.live import LiveLoop
@@ -46,6 +54,23 @@ def draw_video() -> None:
     path = FOLDER / "video.png"
     cv2.imwrite(str(path), small[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 9])
     print(f"{path.name}: {_kilobytes(path)} kB")
+
+
+def draw_levels() -> None:
+    """Draw a frame of the demo in its segments, and in 50 and 10 groups."""
+    with tempfile.TemporaryDirectory() as folder:
+        segment_video("demo", Path(folder, "demo.zarr"), with_video=True)
+        volume = open_volume(Path(folder, "demo.zarr"))
+        rgb, fine = demo_frame(POSTER).rgb, volume.ids[POSTER]
+        panels = [draw_view(rgb, fine, "objects")]
+        for count in (50, 10):
+            groups = volume.at(segments=count).ids[POSTER]
+            panels.append(draw_view(rgb, groups, "objects", fine=fine))
+    gap = np.full((rgb.shape[0], GAP, 3), 255, np.uint8)
+    row = np.concatenate([panels[0], gap, panels[1], gap, panels[2]], axis=1)
+    path = FOLDER / "levels.png"
+    cv2.imwrite(str(path), row[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 9])
+    print(f"{path.name}: {len(np.unique(fine))} segments, {_kilobytes(path)} kB")
 
 
 def draw_segmentation() -> None:
@@ -132,6 +157,7 @@ def draw_tutorial() -> None:
 PICTURES = {
     "tutorial": draw_tutorial,
     "video": draw_video,
+    "levels": draw_levels,
     "segmentation": draw_segmentation,
     "modes": draw_modes,
     "preview": draw_preview,

@@ -2,11 +2,13 @@
 
     python pipelines/supervoxels.py INPUT -o FOLDER --mask MASK.png [--frame N] [--truth FOLDER]
     python pipelines/supervoxels.py INPUT -o FOLDER --click X,Y [--click X,Y …]
+    python pipelines/supervoxels.py VOLUME -o FOLDER --click X,Y --at 25
 
 INPUT is a volume, or anything that can be segmented: then that is done on the way. The mask is a
-picture of the frames' size, above 0 where the object is; a click takes the segment under it. Writes
-FOLDER/masks/00000.png and so on, and FOLDER/overlay.mp4. With --truth, a folder of masks from frame
-N on, it also tells how close it came: J (overlap) and F (outline).
+picture of the frames' size, above 0 where the object is; a click takes the segment under it. With
+--at N or --level L a volume is seen at that level: a click takes the group under it, and groups are
+what is followed. Writes FOLDER/masks/00000.png and so on, and FOLDER/overlay.mp4. With --truth, a
+folder of masks from frame N on, it also tells how close it came: J (overlap) and F (outline).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import aaams_stream as aaams
+from aaams_stream.cli import options
 from aaams_stream.draw.video import VideoWriter
 from aaams_stream.files import encode_mask
 from aaams_stream.metrics import contour_accuracy, region_similarity
@@ -49,13 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--frame", type=int, default=0, help="number of the mask's frame, from 0")
     parser.add_argument("--truth", type=Path, help="folder of masks to compare with")
+    options.add_level(parser)
     args = parser.parse_args(argv)
     if (args.mask is None) == (not args.click):
         parser.error("give either --mask or --click")
     try:
         if args.output.exists() and (not args.output.is_dir() or any(args.output.iterdir())):
             raise aaams.SinkError(f"{args.output}: exists and is not an empty folder")
-        with closing(segmented(args.input)) as frames:
+        with closing(segmented(args)) as frames:
             report(follow(frames, args), args.truth)
     except aaams.AaamsError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -63,13 +67,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def segmented(source: str) -> Iterator[FrameSegmentation]:
+def segmented(args: argparse.Namespace) -> Iterator[FrameSegmentation]:
     """Yield the frames of a volume, or of a source that is segmented now."""
+    source = args.input
     if Path(source, "zarr.json").exists():
         volume = aaams.open_volume(source)
         if not volume.complete:
             raise aaams.SinkError(f"{source}: is not complete; finish it with segment --resume")
-        yield from aaams.replay(volume)
+        yield from aaams.replay(options.seen_at(volume, args))
+    elif args.at is not None or args.level is not None:
+        raise aaams.ConfigError(f"{source}: only a volume has levels; segment it first")
     else:
         yield from aaams.stream(source)
 

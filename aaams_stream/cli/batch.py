@@ -88,6 +88,7 @@ def run_batch(args: argparse.Namespace) -> int:
         with_video=args.with_video,
         resume=not args.overwrite,
         overwrite=args.overwrite,
+        at=args.at,
     )
     tasks = videos.plan(videos.find_videos(args.videos), volumes, like, films)
     options.say_if_cold(args.quiet)

@@ -57,6 +57,7 @@ def add_commands(commands: Any) -> None:
         default=[],
         help="a label whose pixels are not judged; may be repeated",
     )
+    options.add_level(evaluate)
     options.add_reporting(evaluate)
     evaluate.set_defaults(run=run_evaluate)
 
@@ -74,7 +75,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
             f"{args.truth}: holds {len(truths)} truth images, but {args.volume} has "
             f"{volume.frame_count} frames; expected one image per frame"
         )
-    scores = score_volume(volume, truths, args.ignore, args.quiet)
+    scores = score_volume(options.seen_at(volume, args), truths, args.ignore, args.quiet)
     values = dataclasses.asdict(scores)
     if args.json:
         print(json.dumps({"volume": args.volume, "truth": args.truth, **values}))

@@ -45,6 +45,7 @@ def add_commands(commands: Any) -> None:
     what.add_argument(
         "--partial", action="store_true", help="take what is there of an incomplete volume"
     )
+    options.add_level(export)
     export.add_argument("--overwrite", action="store_true", help="replace an existing export")
     options.add_reporting(export)
     export.set_defaults(run=run_export)
@@ -66,7 +67,7 @@ def run_export(args: argparse.Namespace) -> int:
     begun = time.monotonic()
     try:
         frames = export_volume(
-            open_volume(args.volume),
+            options.seen_at(open_volume(args.volume), args),
             args.to,
             args.output,
             selection,

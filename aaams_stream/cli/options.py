@@ -6,9 +6,13 @@ import argparse
 import os
 import sys
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from aaams_stream.errors import ConfigError
 from aaams_stream.params import Params, shipped
+
+if TYPE_CHECKING:
+    from aaams_stream.store import Volume
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +69,12 @@ def add_writing(
     group = parser.add_argument_group("what is written")
     group.add_argument("--with-video", action="store_true", help="store the frames too, exactly")
     group.add_argument("--overlay", metavar=overlay[0], help=overlay[1])
+    group.add_argument(
+        "--at",
+        metavar="N",
+        type=group_count,
+        help="with --overlay: about N groups a frame in colours, drawn when all frames are there",
+    )
     existing = group.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help=resume)
     existing.add_argument("--overwrite", action="store_true", help=overwrite)
@@ -91,6 +101,31 @@ def use_threads(count: str | None = None) -> None:
         threads.read_count(count, "--threads")
         os.environ[threads.VARIABLE] = count
     threads.thread_count()
+
+
+def add_level(parser: argparse.ArgumentParser) -> None:
+    """Add --at and --level, of which at most one is given."""
+    group = parser.add_argument_group("at which level").add_mutually_exclusive_group()
+    group.add_argument(
+        "--at",
+        metavar="N",
+        type=group_count,
+        help="groups of segments instead of segments, about N a frame; 25 are about the things a "
+        "person would name",
+    )
+    group.add_argument(
+        "--level",
+        metavar="L",
+        type=level,
+        help="groups after all merges up to this level; 0: segments",
+    )
+
+
+def seen_at(volume: Volume, args: argparse.Namespace) -> Volume:
+    """Return a volume as --at or --level want it seen, or as it is."""
+    if args.at is None and args.level is None:
+        return volume
+    return volume.at(level=args.level, segments=args.at)
 
 
 def add_reporting(parser: argparse.ArgumentParser) -> None:
@@ -120,6 +155,29 @@ def say_if_cold(quiet: bool) -> None:
             meter.close()
 
     tell_progress(show)
+
+
+def group_count(text: str) -> int:
+    """Read a number of groups a frame."""
+    if not (text.isdecimal() and int(text) >= 1):
+        raise argparse.ArgumentTypeError(
+            f"expected a number of groups a frame from 1, for example 25, got {text!r}"
+        )
+    return int(text)
+
+
+def level(text: str) -> float:
+    """Read a level."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(
+            "expected a level from 0, for example 1.5 (info --at N tells that of N groups), "
+            f"got {text!r}"
+        )
+    return value
 
 
 def seconds(text: str) -> Fraction:

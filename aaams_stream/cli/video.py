@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aaams_stream.run.segment_video import Summary
     from aaams_stream.store import Volume
 
-VIEWS = ("boundaries", "colours", "ids")
+VIEWS = ("boundaries", "colours", "ids", "objects")
 
 
 def add_commands(commands: Any) -> None:
@@ -26,6 +26,7 @@ def add_commands(commands: Any) -> None:
         "info", help="what is in a volume", description="Tell what a volume holds."
     )
     info.add_argument("volume", metavar="OUT.zarr")
+    options.add_level(info)
     info.add_argument("--json", action="store_true", help="one JSON object on stdout")
     info.set_defaults(run=run_info)
 
@@ -37,8 +38,13 @@ def add_commands(commands: Any) -> None:
     render.add_argument("volume", metavar="OUT.zarr")
     render.add_argument("-o", "--output", metavar="OVERLAY.mp4", required=True)
     render.add_argument(
-        "--view", choices=VIEWS, default=VIEWS[0], help="what is drawn (default: %(default)s)"
+        "--view",
+        choices=VIEWS,
+        default=VIEWS[0],
+        help="what is drawn (default: %(default)s); objects: groups in colours, 25 a frame unless "
+        "--at or --level say otherwise",
     )
+    options.add_level(render)
     render.add_argument(
         "--source",
         metavar="FILE",
@@ -95,6 +101,7 @@ def run_segment(args: argparse.Namespace) -> int:
             resume=args.resume,
             overwrite=args.overwrite,
             overlay=args.overlay,
+            at=args.at,
             progress=meter.frame,
         )
     except Interrupted as stopped:
@@ -118,10 +125,14 @@ def run_info(args: argparse.Namespace) -> int:
     """Print what a volume holds."""
     from aaams_stream.store import open_volume
 
-    facts = gather(open_volume(args.volume))
+    facts = gather(options.seen_at(open_volume(args.volume), args))
     if args.json:
         print(json.dumps(facts))
         return 0
+    if facts["merges"] is None:  # of the tree over its identities
+        facts["merges"] = "none yet; " + (
+            "aaams-stream levels adds them" if facts["complete"] else "segment --resume finishes it"
+        )
     width = max(len(name) for name in facts)
     lines = []
     for name, value in facts.items():
@@ -135,12 +146,13 @@ def run_info(args: argparse.Namespace) -> int:
 def run_render(args: argparse.Namespace) -> int:
     """Draw a volume as a film."""
     from aaams_stream.run.render import render_volume
+    from aaams_stream.store import open_volume
 
     meter = Meter(args.quiet)
     begun = time.monotonic()
     try:
         frames = render_volume(
-            args.volume,
+            options.seen_at(open_volume(args.volume), args),
             args.output,
             view=args.view,
             source=args.source,
@@ -158,9 +170,12 @@ def run_render(args: argparse.Namespace) -> int:
 
 
 def gather(volume: Volume) -> dict[str, Any]:
-    """Return what there is to say about a volume, ready for JSON."""
+    """Return what there is to say about a volume, ready for JSON.
+
+    Seen at a level, segments, identities and events are those of groups.
+    """
     from aaams_stream.params import Params
-    from aaams_stream.store import size_on_disk
+    from aaams_stream.store import LevelView, size_on_disk
 
     first, last = volume.time_span or (None, None)
     rows = volume.row_count("segments")
@@ -173,6 +188,11 @@ def gather(volume: Volume) -> dict[str, Any]:
         for key, value in keys.items()
         if defaults.get(table, {}).get(key) != value
     }
+    counts = volume.counts
+    at = {}
+    if isinstance(volume, LevelView):
+        # as many digits as it takes to mean the same again
+        at = {"at_level": float(f"{volume.level:.9g}"), "at_merge": volume.merges_done}
     return {
         "volume": str(volume.path),
         "frames": volume.frame_count,
@@ -184,7 +204,10 @@ def gather(volume: Volume) -> dict[str, Any]:
         "first_time": first,
         "last_time": last,
         "segments_per_frame": round(rows / max(volume.frame_count, 1), 1),
-        "events": dict(volume.counts.events),
+        "identities": counts.identities,
+        "events": dict(counts.events),
+        "merges": volume.merge_count if volume.has_levels else None,
+        **at,
         "with_video": volume.video is not None,
         "bytes": size,
         "bytes_per_pixel": round(size / pixels, 4) if pixels else None,

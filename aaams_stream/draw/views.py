@@ -8,14 +8,16 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-VIEWS = ("boundaries", "colours", "ids")
-LIVE_VIEWS = (*VIEWS, "motion")
+VIEWS = ("boundaries", "colours", "ids", "objects")
+LIVE_VIEWS = ("boundaries", "colours", "ids", "motion")
 
 _LINE = np.array([255, 214, 10], dtype=np.uint8)  # amber, as the live page has it
 _WIDE_SPAN = 1 << 22  # ids further apart than this are counted by sorting
 _REACH = 6.0  # frames ahead to which an arrow points
 _LEAST_MOTION = 0.4  # pixels a frame below which a segment stands still
 _ARROW = (255, 90, 60)
+_TINT = 0.5  # of a group's colour over the picture
+_FAINT = 0.18  # of white, on the lines between segments of one group
 
 
 def draw_view(
@@ -25,12 +27,14 @@ def draw_view(
     *,
     opacity: float | None = None,
     segments: NDArray[Any] | None = None,
+    fine: NDArray[np.uint32] | None = None,
 ) -> NDArray[np.uint8]:
     """Return `rgb` (h, w, 3) with the segments `ids` (h, w) shown as `view` says.
 
     boundaries: a line between segments. colours: each segment in its mean colour. ids: each
     identity in a colour of its own, the same in every frame, with white lines between. motion: an
-    arrow for each segment that moves, by its row in `segments`, the table of the frame.
+    arrow for each segment that moves, by its row in `segments`, the table of the frame. objects:
+    each group tinted in a colour of its own, with faint lines between its segments `fine` (h, w).
 
     opacity: of the view over the picture, from nothing at 0 to all at 1. By default all, but ids
     let half of the picture through between their lines, or nobody could tell what they are of.
@@ -44,6 +48,8 @@ def draw_view(
         if opacity is None:
             layer = ((rgb.astype(np.uint16) + layer) // 2).astype(np.uint8)
         layer[boundaries(ids)] = 255
+    elif view == "objects":
+        layer = _draw_groups(rgb, ids, fine)
     elif view == "motion" and segments is not None:
         layer = _draw_arrows(rgb, segments)
     else:
@@ -97,6 +103,30 @@ def id_colours(ids: NDArray[np.uint32]) -> NDArray[np.uint8]:
     for k in range(3):
         colours[..., k] = (mixed >> np.uint32(8 * k)) & np.uint32(255)
     return colours
+
+
+def group_colours(ids: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """Return a clear colour for each group: hues far from each other, none dark or grey."""
+    mixed = ids * np.uint32(2654435761)
+    mixed ^= mixed >> np.uint32(15)
+    hsv = np.empty((*ids.shape, 3), np.uint8)
+    hsv[..., 0] = (mixed & np.uint32(0xFFFF)) * np.uint32(180) >> np.uint32(16)  # OpenCV's degrees
+    hsv[..., 1] = 150 + ((mixed >> np.uint32(16)) & np.uint32(1)) * np.uint32(90)
+    hsv[..., 2] = 190 + ((mixed >> np.uint32(17)) & np.uint32(1)) * np.uint32(65)
+    return np.asarray(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB), np.uint8)
+
+
+def _draw_groups(
+    rgb: NDArray[np.uint8], groups: NDArray[np.uint32], fine: NDArray[np.uint32] | None
+) -> NDArray[np.uint8]:
+    present, index = np.unique(groups, return_inverse=True)
+    colours = group_colours(present[None])[0][index.reshape(groups.shape)]
+    layer = np.asarray(cv2.addWeighted(colours, _TINT, rgb, 1 - _TINT, 0), np.uint8)
+    if fine is not None:
+        lines = boundaries(fine)
+        layer[lines] = np.rint(layer[lines] * (1 - _FAINT) + 255 * _FAINT).astype(np.uint8)
+    layer[boundaries(groups)] = 255
+    return layer
 
 
 def _draw_arrows(rgb: NDArray[np.uint8], segments: NDArray[Any]) -> NDArray[np.uint8]:

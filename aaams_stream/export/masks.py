@@ -96,7 +96,7 @@ def write_coco(chosen: Chosen, path: Path, step: Step) -> None:
             track["areas"][index] = int(row["area"])
         step()
     document = {
-        "info": {"description": f"supervoxels of {volume.source}"},
+        "info": {"description": f"{volume.unit}s of {volume.source}"},
         "videos": [
             {
                 "id": 1,
@@ -106,7 +106,7 @@ def write_coco(chosen: Chosen, path: Path, step: Step) -> None:
                 "file_names": [f"{t:05d}.jpg" for t in chosen],
             }
         ],
-        "categories": [{"id": 1, "name": "supervoxel"}],
+        "categories": [{"id": 1, "name": volume.unit}],
         "annotations": [annotations[name] for name in sorted(annotations)],
     }
     path.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A volume as the layers of napari: picture, ids, tracks and lineage.
+"""A volume as the layers of napari: picture, ids, groups of them, tracks and lineage.
 
     import napari
     viewer = napari.Viewer()
@@ -10,6 +10,7 @@ Nothing of napari is needed to make the layers, and pictures and ids are read as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +22,15 @@ if TYPE_CHECKING:
 Layer = tuple[Any, dict[str, Any], str]
 
 
-def napari_layers(volume: Volume, min_life: int = 2) -> list[Layer]:
+def napari_layers(
+    volume: Volume, min_life: int = 2, at: Sequence[int] = (50, 25, 10)
+) -> list[Layer]:
     """Return data, options and kind of each layer.
 
-    Tracks run through the centroids of identities seen in at least `min_life` frames; the graph of
-    a track names the one it was split off.
+    For each number `at` of groups a frame there is a layer of labels beside that of the ids, hidden
+    until it is asked for; none where a volume is without levels. Tracks run through the centroids
+    of identities seen in at least `min_life` frames; the graph of a track names the one it was
+    split off.
     """
     scale = (float(1 / volume.header.rate), 1.0, 1.0)
     layers: list[Layer] = []
@@ -33,6 +38,9 @@ def napari_layers(volume: Volume, min_life: int = 2) -> list[Layer]:
         options = {"name": "video", "rgb": True, "scale": scale}
         layers.append((_ColourLast(volume.video), options, "image"))
     layers.append((volume.ids, {"name": "ids", "opacity": 0.5, "scale": scale}, "labels"))
+    for count in at if volume.has_levels else ():
+        options = {"name": f"{count} groups", "opacity": 0.5, "scale": scale, "visible": False}
+        layers.append((volume.at(segments=count).ids, options, "labels"))
     points, graph, features = tracks_of(volume, min_life)
     options = {"name": "tracks", "graph": graph, "features": features, "scale": scale}
     layers.append((points, options, "tracks"))

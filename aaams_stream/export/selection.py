@@ -59,14 +59,18 @@ class Chosen:
         """Return the ids of frame `t`, 0 where a segment does not pass."""
         rows = self.volume.segments(t)
         names = np.where(self.keep(rows), rows["id"], 0).astype(np.uint32)
-        return np.asarray(names[rows_of(self.volume.ids[t], rows["id"])])
+        return np.asarray(np.append(names, np.uint32(0))[self._rows_of(rows, t)])
 
     def labels(self, t: int) -> NDArray[np.int32]:
         """Return for each pixel the row of `segments(t)` it belongs to, or -1."""
         rows = self.volume.segments(t)
         keep = self.keep(rows)
         number = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
-        return np.asarray(number[rows_of(self.volume.ids[t], rows["id"])])
+        return np.asarray(np.append(number, np.int32(-1))[self._rows_of(rows, t)])
+
+    def _rows_of(self, rows: NDArray[Any], t: int) -> NDArray[np.int32]:
+        """Return the row of each pixel's id, -1 where a view leaves it out."""
+        return rows_of(self.volume.ids[t], np.append(np.uint32(0), rows["id"])) - np.int32(1)
 
     def names(self) -> NDArray[np.uint32]:
         """Return every id that passes in any frame, in order."""

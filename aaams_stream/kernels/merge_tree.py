@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import filled, find_root, numbers
+from aaams_stream.kernels.common import (
+    bhattacharyya,
+    filled,
+    find_root,
+    heap_with_room,
+    numbers,
+    pop,
+    push,
+)
 
 PLAIN = 0  # merge criterion: the paper's Bhattacharyya distance
 SIZE_AWARE = 1  # weighs it with region size and edge strength
@@ -66,48 +74,6 @@ class _Lists(NamedTuple):
     following: Any  # (2m,) int32
     dead: Any  # (m,) bool: inside a region, or folded into another
     seen: Any  # (regions,) int32: scratch filled with -1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def bhattacharyya(a, b, floor):
-    """d_B between the colour distributions of two region moments (Alg. 2), Σ = Var + floor·I."""
-    fa = 1.0 / a[1]
-    fb = 1.0 / b[1]
-    a0 = a[5] * fa + floor
-    a1 = a[6] * fa
-    a2 = a[7] * fa
-    a3 = a[8] * fa + floor
-    a4 = a[9] * fa
-    a5 = a[10] * fa + floor
-    b0 = b[5] * fb + floor
-    b1 = b[6] * fb
-    b2 = b[7] * fb
-    b3 = b[8] * fb + floor
-    b4 = b[9] * fb
-    b5 = b[10] * fb + floor
-    det_a = a0 * (a3 * a5 - a4 * a4) - a1 * (a1 * a5 - a4 * a2) + a2 * (a1 * a4 - a3 * a2)
-    det_b = b0 * (b3 * b5 - b4 * b4) - b1 * (b1 * b5 - b4 * b2) + b2 * (b1 * b4 - b3 * b2)
-    m0 = 0.5 * (a0 + b0)
-    m1 = 0.5 * (a1 + b1)
-    m2 = 0.5 * (a2 + b2)
-    m3 = 0.5 * (a3 + b3)
-    m4 = 0.5 * (a4 + b4)
-    m5 = 0.5 * (a5 + b5)
-    c0 = m3 * m5 - m4 * m4
-    c1 = m2 * m4 - m1 * m5
-    c2 = m1 * m4 - m2 * m3
-    det = m0 * c0 + m1 * c1 + m2 * c2
-    d0 = a[2] - b[2]
-    d1 = a[3] - b[3]
-    d2 = a[4] - b[4]
-    quad = (
-        c0 * d0 * d0
-        + (m0 * m5 - m2 * m2) * d1 * d1
-        + (m0 * m3 - m1 * m1) * d2 * d2
-        + 2.0 * (c1 * d0 * d1 + c2 * d0 * d2 + (m1 * m2 - m0 * m4) * d1 * d2)
-    ) / det
-    # Rounding takes equal distributions below 0, and the root of that would be no number.
-    return max(0.125 * quad + 0.5 * np.log(det / np.sqrt(det_a * det_b)), 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -228,62 +194,6 @@ def join_singles(regions, moments, sums):
         for x in range(w):
             row[x] = there[np.uintp(row[x])]
     return left
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def push(keys, items, size, key, item):
-    """Put (key, item) on the binary heap; ties leave in order of item. Returns the new size."""
-    i = size
-    while i > 0:
-        up = (i - 1) // 2
-        if keys[up] < key or (keys[up] == key and items[up] <= item):
-            break
-        keys[i] = keys[up]
-        items[i] = items[up]
-        i = up
-    keys[i] = key
-    items[i] = item
-    return size + 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def pop(keys, items, size):
-    """Drop the least entry (read it at 0 first). Returns the new size."""
-    size -= 1
-    key = keys[size]
-    item = items[size]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (
-            keys[right] < keys[child]
-            or (keys[right] == keys[child] and items[right] < items[child])
-        ):
-            child = right
-        if key < keys[child] or (key == keys[child] and item <= items[child]):
-            break
-        keys[i] = keys[child]
-        items[i] = items[child]
-        i = child
-    keys[i] = key
-    items[i] = item
-    return size
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def heap_with_room(keys, items, size):
-    """Heap arrays with room for one more entry: the same, or copies of twice the size."""
-    if size < keys.size:
-        return keys, items
-    more_keys = np.empty(2 * keys.size, np.float64)
-    more_items = np.empty(2 * keys.size, np.int64)
-    for i in range(size):  # to assign a slice takes a second to compile
-        more_keys[i] = keys[i]
-        more_items[i] = items[i]
-    return more_keys, more_items
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

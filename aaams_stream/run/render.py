@@ -12,11 +12,13 @@ from aaams_stream.errors import SinkError, SourceError
 from aaams_stream.run.sink import open_film
 from aaams_stream.run.stream import pictures_of
 from aaams_stream.source import local_file
-from aaams_stream.store import open_volume
+from aaams_stream.store import LevelView, Volume, open_volume
+
+OBJECTS = 25  # groups a frame: about the things a person would name
 
 
 def render_volume(
-    store: str | Path,
+    store: str | Path | Volume,
     output: str | Path,
     *,
     view: str = "boundaries",
@@ -26,21 +28,30 @@ def render_volume(
 ) -> int:
     """Draw a volume over its source as an H.264 film that keeps the source's times.
 
+    store: where the volume is, or the volume itself, also seen at a level. The view `objects` shows
+    it at the level of OBJECTS groups a frame unless it is seen at another.
+
     The pictures come from `source` if given, else from the volume if they are stored there, else
     from where the volume was made. progress: called with frames done and all. Returns the count.
     """
-    volume = open_volume(store)
+    volume = store if isinstance(store, Volume) else open_volume(store)
     path = Path(output).expanduser()
     origin = local_file(volume.source if source is None else source)
     check_video_target(path, overwrite, source=origin, volume=volume.path)
     total = volume.frame_count
     if not total:
         raise SinkError(f"{volume.path}: holds no frames yet; --resume goes on with it")
+    fine = None
+    if view == "objects":
+        volume = volume if isinstance(volume, LevelView) else volume.at(segments=OBJECTS)
+        fine = volume.base.ids
     done = 0
     with open_film(path, volume.header, overwrite) as film:
         with closing(pictures_of(volume, source)) as pictures:
             for t, picture in zip(range(total), pictures, strict=False):
-                film.add(draw_view(picture.rgb, volume.ids[t], view), picture.time)
+                segments = None if fine is None else fine[t]
+                drawn = draw_view(picture.rgb, volume.ids[t], view, fine=segments)
+                film.add(drawn, picture.time)
                 done = t + 1
                 if progress is not None:
                     progress(done, total)

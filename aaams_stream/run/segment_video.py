@@ -20,7 +20,7 @@ from aaams_stream import __version__
 from aaams_stream import store as stores
 from aaams_stream.core.threads import thread_count
 from aaams_stream.draw.video import check_video_target
-from aaams_stream.errors import SinkError
+from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params, resolve
 from aaams_stream.run.interrupt import noting_ctrl_c
@@ -54,6 +54,7 @@ class Job:
     resume: bool = False
     overwrite: bool = False
     overlay: Path | None = None  # a film beside the volume
+    at: int | None = None  # groups a frame in the film; None: the boundaries of segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def segment_video(
     resume: bool = False,
     overwrite: bool = False,
     overlay: str | Path | None = None,
+    at: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
     """Segment a video into the Zarr volume `store`.
@@ -105,7 +107,8 @@ def segment_video(
     source, start, duration, every, size: see `Clip`. segments: the wanted number
     per frame, instead of the settings'. with_video: store the frames too. resume: continue a
     volume that is not complete, or begin one. overwrite: replace a volume. overlay: an MP4 to
-    write beside it. progress: called after every frame.
+    write beside it. at: the overlay shows about so many groups a frame in colours; it is drawn
+    when all frames are there. progress: called after every frame.
 
     The first Ctrl-C finishes the chunk at hand and raises `Interrupted`; a second one stops at
     once, and the volume ends at its last commit. Either way it can be resumed.
@@ -122,6 +125,7 @@ def segment_video(
         resume=resume,
         overwrite=overwrite,
         overlay=None if overlay is None else Path(overlay).expanduser(),
+        at=at,
     )
     return run_job(job, progress)
 
@@ -134,6 +138,8 @@ def run_job(
 ) -> Summary:
     """Do what `segment_video` promises; `commit_seconds` lie between two commits."""
     begun = time.monotonic()
+    if job.at is not None and (job.overlay is None or job.at < 1):
+        raise ConfigError(f"--at {job.at} must be >= 1 and needs --overlay, the film it is about")
     with ExitStack() as stack:
         # first the source: a wrong name must not cost an existing volume
         frames = stack.enter_context(open_source(job.source, job.clip))
@@ -144,13 +150,17 @@ def run_job(
         saved = film = None
         replace = job.overwrite or job.resume
         if job.overlay is not None:
+            if job.at is not None and frames.fingerprint is None and not job.with_video:
+                raise ConfigError(
+                    f"{frames.spec} cannot be read again for a film with --at; add --with-video"
+                )
             check_video_target(
                 job.overlay, replace, source=local_file(job.source), volume=job.store
             )
         if job.resume and stores.is_volume(job.store):
             writer, saved = stores.resume(job.store, header, __version__)
         else:
-            if job.overlay is not None:
+            if job.overlay is not None and job.at is None:
                 film = stack.enter_context(open_film(job.overlay, header, replace))
             writer = stores.create(job.store, header, __version__, overwrite=job.overwrite)
         stack.callback(writer.release)
@@ -162,13 +172,23 @@ def run_job(
             sink = VolumeSink(writer, film, frames.marks)
             depths = (AHEAD, BEHIND) if beside else (0, 0)
             interrupted = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
-    if job.overlay is not None and film is None and not interrupted:
-        # its beginning was missing
-        render_volume(job.store, job.overlay, source=job.source, overwrite=True)
+    if job.overlay is not None and film is None and (frames.live or not interrupted):
+        _draw_film(job, job.overlay)
     summary = _summary(job.store, tally, time.monotonic() - begun, tuple(frames.warnings))
     if interrupted:
         raise Interrupted(summary)
     return summary
+
+
+def _draw_film(job: Job, path: Path) -> None:
+    """Draw the film of a volume that is there: its beginning was missing, or it is of groups."""
+    volume = stores.open_volume(job.store)
+    source = None if job.with_video else job.source
+    if job.at is None:
+        render_volume(volume, path, source=source, overwrite=True)
+    else:
+        seen = volume.at(segments=job.at)
+        render_volume(seen, path, view="objects", source=source, overwrite=True)
 
 
 def _header(job: Job, frames: Source) -> stores.Header:

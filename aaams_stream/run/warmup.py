@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aaams_stream.jit import Call
+    from aaams_stream.model import FrameSegmentation
 
 
 def warm_image() -> None:
@@ -39,17 +40,20 @@ def warm_stream(should_stop: Callable[[], bool] = lambda: False) -> None:
         if should_stop():
             return
         rgb = demo_frame(8 * index).rgb[::2, ::2].copy()
-        _read(segmenter.step(rgb).ids, rgb)
+        _read(segmenter.step(rgb), rgb)
 
 
-def _read(ids: NDArray[np.uint32], rgb: NDArray[np.uint8]) -> None:
-    """Do what the readers of a frame do: pool over its segments, and list its runs."""
+def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
+    """Do what readers of a frame do: pool over its segments, list its runs, build a tree."""
     import numpy as np
 
+    from aaams_stream.core.levels import levels_of_frame
     from aaams_stream.core.pool import pool
     from aaams_stream.kernels import measure
 
+    ids = frame.ids
     pool(ids, rgb)
+    levels_of_frame(frame)
     rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
     measure.find_runs(ids, np.unique(ids), rows, lengths)
 
@@ -112,5 +116,5 @@ def stream_calls() -> list[Call]:
         segmenter = Segmenter(settings)
         for index in range(2):  # a cold frame and a warm one
             rgb = demo_frame(8 * index).rgb[::4, :240:4].copy()
-            _read(segmenter.step(rgb).ids, rgb)
+            _read(segmenter.step(rgb), rgb)
     return calls

@@ -16,11 +16,15 @@ class Frames:
     """An array over time, read on demand: `frames[t]`, `frames[a:b]`, `frames[a:b, y, x]`.
 
     Its length is what was committed. Indices mean what they mean to NumPy, but time comes first.
-    Reading frame by frame decodes each chunk once.
+    Reading frame by frame decodes each chunk once. With a `lookup` (n,) every value that is read
+    stands for what the lookup says instead.
     """
 
-    def __init__(self, array: zarr.Array[Any], count: int) -> None:
+    def __init__(
+        self, array: zarr.Array[Any], count: int, lookup: NDArray[Any] | None = None
+    ) -> None:
         self._array = array
+        self._lookup = lookup
         self.shape: tuple[int, ...] = (count, *array.shape[1:])
         self.dtype: np.dtype[Any] = array.dtype
         self.ndim = len(self.shape)
@@ -71,7 +75,7 @@ class Frames:
         chosen = [range(n)[index] for index, n in zip(key, self.shape, strict=False)]
         forwards = tuple(_forwards(index) for index in chosen)
         turns = (slice(None, None, -1 if r.step < 0 else 1) for r in chosen if isinstance(r, range))
-        return np.asarray(self._array[forwards])[tuple(turns)]
+        return self._read(forwards)[tuple(turns)]
 
     def _frame(self, t: int) -> NDArray[Any]:
         if not -len(self) <= t < len(self):
@@ -81,8 +85,12 @@ class Frames:
         if self._block is None or self._block[0] != block:
             start = block * CHUNK_FRAMES
             stop = min(start + CHUNK_FRAMES, len(self))
-            self._block = (block, np.asarray(self._array[start:stop]))
+            self._block = (block, self._read(slice(start, stop)))
         return np.array(self._block[1][within])
+
+    def _read(self, key: Any) -> NDArray[Any]:
+        stored = np.asarray(self._array[key])
+        return stored if self._lookup is None else np.asarray(self._lookup[stored])
 
 
 def _is_plain(index: object) -> bool:

@@ -7,6 +7,9 @@
     adjacency/…    one row per pair of touching segments and frame, with offsets (t + 1)
     events/…       one row per event, with offsets (t + 1)
     tracks/…       one row per identity; filled in once the volume is complete
+    hierarchy/…    one row per merge of two groups of identities, in order; filled in likewise
+    objects/…      one row per group that looks like a thing, best first; filled in likewise
+    labels/coarse_N/0  the volume at N groups a frame, on demand
     resume/…       the segmenter's state and the source's marks at the last commit; gone once the
                    volume is complete
 
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,15 +35,24 @@ from zarr.codecs import TransposeCodec, ZstdCodec
 from zarr.codecs.numcodecs import Delta
 from zarr.errors import ZarrUserWarning
 
-from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE
+from aaams_stream.model import (
+    ADJACENCY_DTYPE,
+    EVENT_DTYPE,
+    HIERARCHY_DTYPE,
+    OBJECT_DTYPE,
+    SEGMENT_DTYPE,
+    TRACK_DTYPE,
+)
 
-SCHEMA = 2  # 2: adjacency, tracks, and more columns of segments
+SCHEMA = 3  # 2: adjacency, tracks, and more columns of segments; 3: hierarchy and objects
+READABLE = (2, SCHEMA)  # a volume of schema 2 lacks LEVEL_TABLES, and nothing else
 KEY = "aaams_stream"  # our corner of the group's attributes
 NGFF = "0.5"
 INTERRUPTED = "interrupted"  # how the source ended, until it did
 
 CHUNK_FRAMES = 8
 ROWS = 32768  # of a column in one chunk: each costs a millisecond or two, however few it holds
+AT_ONCE = 2 * ROWS  # rows of a table in memory at a time, where all are gone through
 _TILE_HEIGHT, _TILE_WIDTH = 720, 1280  # larger frames are cut into tiles of at most this
 _LEVEL = 3  # of zstd: 0.15 bytes a pixel for ids; 9 halves the speed for a tenth less
 _COLUMN_LEVEL = 1  # 3 doubles the time for a hundredth less
@@ -89,7 +101,14 @@ TABLES = {
     "adjacency": _FRAME | _columns(ADJACENCY_DTYPE),
     "events": _FRAME | _columns(EVENT_DTYPE),
 }
-TRACK_COLUMNS = _columns(TRACK_DTYPE)
+PRESENT_DTYPE = np.dtype([("frame", np.uint32), ("id", np.uint32)])  # of the segment table
+# Tables that are written when all frames are there, and the names of their first axes.
+FINAL_TABLES = {
+    "tracks": ("track", TRACK_DTYPE),
+    "hierarchy": ("merge", HIERARCHY_DTYPE),
+    "objects": ("object", OBJECT_DTYPE),
+}
+LEVEL_TABLES = ("hierarchy", "objects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +153,8 @@ def build(root: zarr.Group, header: Header, chunk_rows: int = ROWS) -> None:
     """Create every node of an empty volume inside `root`; chunk_rows: of a column in one chunk."""
     scale = float(1 / header.rate)
     chunk = tile(header.height, header.width)
-    labels = root.create_group("labels", attributes={"ome": {"version": NGFF, "labels": ["ids"]}})
-    image_label = {"source": {"image": "../../"}} if header.with_video else {}
-    ids = labels.create_group(
-        "ids",
-        attributes={"ome": {**_multiscales("ids", "tyx", scale), "image-label": image_label}},
-    )
-    ids.create_array(
-        "0",
-        shape=(0, header.height, header.width),
-        chunks=(CHUNK_FRAMES, *chunk),
-        dtype=np.uint32,
-        filters=[TransposeCodec(order=(1, 2, 0))],
-        compressors=[ZstdCodec(level=_LEVEL)],
-        fill_value=0,
-        dimension_names=("t", "y", "x"),
-    )
+    root.create_group("labels", attributes={"ome": {"version": NGFF, "labels": ["ids"]}})
+    create_labels(root, "ids", header)
     if header.with_video:
         root.update_attributes({"ome": _multiscales("video", "tcyx", scale)})
         with _delta_without_warning():
@@ -170,10 +175,88 @@ def build(root: zarr.Group, header: Header, chunk_rows: int = ROWS) -> None:
             _create_column(group, name, column, "row", chunk_rows)
         offsets = Column(np.dtype(np.uint64), None, None)
         _create_column(group, "offsets", offsets, "bound", chunk_rows)
-    tracks = root.create_group("tracks")
-    for name, column in TRACK_COLUMNS.items():
-        _create_column(tracks, name, column, "track", chunk_rows)
+    for table in FINAL_TABLES:
+        create_final_table(root, table, chunk_rows)
     root.create_group("resume")
+
+
+def create_labels(root: zarr.Group, name: str, header: Header) -> zarr.Array[Any]:
+    """Create a label image `labels/name`, without frames; return its array."""
+    scale = float(1 / header.rate)
+    image_label = {"source": {"image": "../../"}} if header.with_video else {}
+    group = group_in(root, "labels").create_group(
+        name,
+        attributes={"ome": {**_multiscales(name, "tyx", scale), "image-label": image_label}},
+    )
+    return group.create_array(
+        "0",
+        shape=(0, header.height, header.width),
+        chunks=(CHUNK_FRAMES, *tile(header.height, header.width)),
+        dtype=np.uint32,
+        filters=[TransposeCodec(order=(1, 2, 0))],
+        compressors=[ZstdCodec(level=_LEVEL)],
+        fill_value=0,
+        dimension_names=("t", "y", "x"),
+    )
+
+
+def labels_in(root: zarr.Group) -> list[str]:
+    """Return the names of the label images of a volume."""
+    ome: Any = group_in(root, "labels").attrs["ome"]
+    return list(ome["labels"])
+
+
+def list_labels(root: zarr.Group, names: Sequence[str]) -> None:
+    """Say which label images a volume has."""
+    group_in(root, "labels").attrs["ome"] = {"version": NGFF, "labels": list(names)}
+
+
+def create_final_table(root: zarr.Group, table: str, chunk_rows: int) -> None:
+    """Create one of FINAL_TABLES, without rows; what is there under its name is replaced."""
+    axis, dtype = FINAL_TABLES[table]
+    group = root.create_group(table, overwrite=True)
+    for name, column in _columns(dtype).items():
+        _create_column(group, name, column, axis, chunk_rows)
+
+
+def write_final_table(root: zarr.Group, table: str, rows: NDArray[Any]) -> None:
+    """Write all rows of one of FINAL_TABLES; those that were there are replaced."""
+    for name in rows.dtype.names or ():
+        column = array_in(root, f"{table}/{name}")
+        column.resize((len(rows), *column.shape[1:]))
+        column[:] = rows[name]
+
+
+def read_offsets(root: zarr.Group, table: str, frames: int) -> NDArray[np.int64]:
+    """Return where the rows of each of the first frames begin, and where the last end: (t + 1)."""
+    if not frames:
+        return np.zeros(1, dtype=np.int64)
+    return np.asarray(array_in(root, f"{table}/offsets")[: frames + 1]).astype(np.int64)
+
+
+def whole_frames(offsets: NDArray[np.int64], at_once: int) -> Iterator[tuple[int, int]]:
+    """Yield the first frame, and the one after the last, of stretches of at most so many rows.
+
+    A frame that has more rows is a stretch of its own.
+    """
+    first, frames = 0, len(offsets) - 1
+    while first < frames:
+        fitting = int(np.searchsorted(offsets, offsets[first] + at_once, side="right")) - 1
+        last = min(max(fitting, first + 1), frames)
+        yield first, last
+        first = last
+
+
+def stretches(
+    root: zarr.Group,
+    table: str,
+    offsets: NDArray[np.int64],
+    dtype: np.dtype[Any],
+    at_once: int = AT_ONCE,
+) -> Iterator[NDArray[Any]]:
+    """Yield all rows of a table that grows with the frames, whole frames at a time."""
+    for first, last in whole_frames(offsets, at_once):
+        yield read_rows(root, table, int(offsets[first]), int(offsets[last]), dtype)
 
 
 def read_rows(

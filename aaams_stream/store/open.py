@@ -14,7 +14,17 @@ import zarr
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SinkError
-from aaams_stream.store.layout import INTERRUPTED, KEY, ROWS, SCHEMA, Header, build
+from aaams_stream.store.layout import (
+    INTERRUPTED,
+    KEY,
+    LEVEL_TABLES,
+    ROWS,
+    SCHEMA,
+    Header,
+    array_in,
+    build,
+    create_final_table,
+)
 from aaams_stream.store.volume import describe, is_volume, open_root
 from aaams_stream.store.writer import VolumeWriter, drop_resume_state, load_state, sink_errors
 
@@ -79,7 +89,8 @@ def resume(
 ) -> tuple[VolumeWriter, dict[str, NDArray[Any]] | None]:
     """Go on with the volume at `path`; return the writer and the segmenter's state, if any.
 
-    The volume must have been begun for the same source with the same settings.
+    The volume must have been begun for the same source with the same settings. One of an older
+    schema that can be read becomes one of this schema.
     """
     record = open_root(path).attrs[KEY]
     assert isinstance(record, dict)
@@ -94,9 +105,9 @@ def resume(
     with sink_errors(path):
         lock = WriteLock(path, path)
         root = zarr.open_group(str(path), mode="r+")
-        for partial in path.rglob("*.partial"):  # what a killed process was writing
-            partial.unlink()
+        drop_partial_files(path)
         try:
+            _raise_schema(root)
             writer = VolumeWriter(path, root, lock)
             state = None if writer.complete else load_state(root, writer.frames)
         except KeyError as error:
@@ -108,6 +119,21 @@ def resume(
         if writer.complete:
             drop_resume_state(root)
         return writer, state
+
+
+def drop_partial_files(path: Path) -> None:
+    """Remove what a killed process was writing."""
+    for partial in path.rglob("*.partial"):
+        partial.unlink()
+
+
+def _raise_schema(root: zarr.Group) -> None:
+    """Make an unfinished volume of an older schema one of this schema."""
+    record: Any = root.attrs[KEY]
+    if record["schema"] != SCHEMA and not record["complete"]:
+        for table in LEVEL_TABLES:
+            create_final_table(root, table, array_in(root, "tracks/id").chunks[0])
+        root.attrs[KEY] = {**record, "schema": SCHEMA}
 
 
 class WriteLock:

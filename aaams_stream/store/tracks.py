@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,8 @@ import zarr
 from numpy.typing import NDArray
 
 from aaams_stream.model import EVENT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE, EventKind
-from aaams_stream.store.layout import ROWS, read_rows
+from aaams_stream.store.layout import AT_ONCE, read_rows
 
-_AT_ONCE = 2 * ROWS  # rows of segments in memory at a time
 _NEEDED = ("id", "area", "centroid", "colour", "parent")
 SEEN_DTYPE = np.dtype([("frame", np.uint32), *((name, SEGMENT_DTYPE[name]) for name in _NEEDED)])
 # Colours are sums until the end, and those and paths want more digits than a result shows.
@@ -21,20 +21,28 @@ EVENT_ROW_DTYPE = np.dtype([("frame", np.uint32), *EVENT_DTYPE.descr])
 
 
 def build_tracks(
-    root: zarr.Group, segments: int, events: int, at_once: int = _AT_ONCE
+    root: zarr.Group, segments: int, events: int, at_once: int = AT_ONCE
 ) -> NDArray[Any]:
     """Return the tracks (TRACK_DTYPE), in order of id, of the first rows of both tables.
 
     Reads the segments in stretches of `at_once` rows: memory grows with the number of identities,
     not of frames.
     """
+    stretches = (
+        read_rows(root, "segments", start, min(start + at_once, segments), SEEN_DTYPE)
+        for start in range(0, segments, at_once)
+    )
+    return sum_up(stretches, read_rows(root, "events", 0, events, EVENT_ROW_DTYPE))
+
+
+def sum_up(stretches: Iterable[NDArray[Any]], events: NDArray[Any]) -> NDArray[Any]:
+    """Return the tracks of rows (SEEN_DTYPE) that come in stretches, in the order of frames."""
     tracks = np.zeros(0, _WORK_DTYPE)
-    for start in range(0, segments, at_once):
-        stop = min(start + at_once, segments)
-        tracks = _extended(tracks, read_rows(root, "segments", start, stop, SEEN_DTYPE))
+    for rows in stretches:
+        tracks = _extended(tracks, rows)
     tracks["colour"] /= np.maximum(tracks["volume"], 1)[:, None]
     tracks = tracks[tracks["frames"] > 0].astype(TRACK_DTYPE)
-    _note_ends(tracks, read_rows(root, "events", 0, events, EVENT_ROW_DTYPE))
+    _note_ends(tracks, events)
     return tracks
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from zarr.errors import ContainsArrayError, GroupNotFoundError
 
 from aaams_stream.core.pool import pool
-from aaams_stream.errors import SinkError
+from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.model import (
     ADJACENCY_DTYPE,
     EVENT_DTYPE,
+    OBJECT_DTYPE,
     SEGMENT_DTYPE,
     TRACK_DTYPE,
     Crop,
@@ -27,16 +28,32 @@ from aaams_stream.model import (
 from aaams_stream.params import Params
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.frames import Frames
-from aaams_stream.store.layout import KEY, SCHEMA, Header, array_in, read_rows, video_in
+from aaams_stream.store.layout import (
+    KEY,
+    READABLE,
+    SCHEMA,
+    Header,
+    array_in,
+    read_offsets,
+    read_rows,
+    video_in,
+)
+from aaams_stream.store.levels import Hierarchy, checked_level
 from aaams_stream.store.lineage import lineage
 from aaams_stream.store.tracks import EVENT_ROW_DTYPE, build_tracks
 
+if TYPE_CHECKING:
+    from aaams_stream.store.view import LevelView, ObjectView
+
+_TABLES = {"segments": SEGMENT_DTYPE, "adjacency": ADJACENCY_DTYPE, "events": EVENT_DTYPE}
 NEIGHBOUR_DTYPE = np.dtype([("id", np.uint32), *ADJACENCY_DTYPE.descr[2:]])
 _KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
 
 
 class Volume:
     """A volume opened for reading; what is written later shows after `open_volume` again."""
+
+    unit = "supervoxel"  # what an id stands for
 
     def __init__(self, path: Path, root: zarr.Group) -> None:
         record: Any = root.attrs[KEY]
@@ -57,6 +74,7 @@ class Volume:
         self._block_rows: int = array_in(root, "segments/frame").chunks[0]  # as of every column
         self._blocks: dict[tuple[str, int], NDArray[Any]] = {}
         self._tracks: NDArray[Any] | None = None
+        self._hierarchy: Hierarchy | None = None
         self._offsets: dict[str, NDArray[np.int64]] = {}
 
     def __repr__(self) -> str:
@@ -125,11 +143,8 @@ class Volume:
 
     def table(self, name: str) -> NDArray[Any]:
         """Return all rows of "segments", "adjacency" or "events", the frame in front."""
-        dtypes = {"segments": SEGMENT_DTYPE, "adjacency": ADJACENCY_DTYPE, "events": EVENT_DTYPE}
-        if name not in dtypes:
-            raise ValueError(f"a volume has the tables {', '.join(dtypes)}, not {name!r}")
-        rows = np.dtype([("frame", np.uint32), *dtypes[name].descr])
-        return read_rows(self._root, name, 0, self.row_count(name), rows)
+        dtype = row_dtype(name)
+        return read_rows(self._root, name, 0, self.row_count(name), dtype)
 
     def segment(self, track_id: int, t: int) -> np.void:
         """Return the row of segment `track_id` in frame `t`; a ValueError if it is not there."""
@@ -183,6 +198,81 @@ class Volume:
         """
         return pool(self.ids[t], features, self.segments(t)["id"])
 
+    @property
+    def has_levels(self) -> bool:
+        """Whether the tree over its identities is there."""
+        return self.complete and bool(self._record["schema"] == SCHEMA)
+
+    @property
+    def merge_count(self) -> int:
+        """How many merges the tree over its identities has; reads no table."""
+        return int(array_in(self._root, "hierarchy/level").shape[0]) if self.has_levels else 0
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The tree over its identities; a SinkError that names the remedy if it is not there."""
+        if self._hierarchy is None:
+            self._require_levels()
+            self._hierarchy = Hierarchy(self._root, self.frame_count, self.counts.identities)
+        return self._hierarchy
+
+    def _require_levels(self) -> None:
+        require_complete(self, "levels are found at the end")
+        if not self.has_levels:
+            raise SinkError(
+                f"{self.path}: was written without levels; add them with aaams-stream levels "
+                f"{self.path}"
+            )
+
+    def groups(
+        self, *, level: float | None = None, segments: float | None = None
+    ) -> NDArray[np.uint32]:
+        """Return the group of each id (n + 1,), by its smallest id; 0 stays 0.
+
+        Either after all merges up to a `level`, 0 being none, or at the level whose mean number of
+        groups a frame is nearest to `segments`.
+        """
+        return self.hierarchy.lookup(self.level_at(level=level, segments=segments))
+
+    def at(self, *, level: float | None = None, segments: float | None = None) -> LevelView:
+        """Return the volume seen at a coarser level, as `groups` has it, with all it can be asked.
+
+        Nothing is read before it is asked for; an id is then that of a group.
+        """
+        from aaams_stream.store.view import LevelView
+
+        return LevelView(self, self.level_at(level=level, segments=segments))
+
+    def objects(self, k: int = 10) -> NDArray[Any]:
+        """Return the groups that look most like things: OBJECT_DTYPE, k at most, best first.
+
+        An object is the group of its id at its level. One may lie inside another.
+        """
+        if not k >= 1:
+            raise ConfigError(f"the number of objects must be >= 1, got {k}")
+        self._require_levels()
+        count = array_in(self._root, "objects/id").shape[0]
+        return read_rows(self._root, "objects", 0, min(k, count), OBJECT_DTYPE)
+
+    def only(self, objects: NDArray[Any]) -> ObjectView:
+        """Return the volume with nothing but some of its `objects`, each one identity.
+
+        Of two that lie in each other the one that comes first has the pixels.
+        """
+        from aaams_stream.store.view import ObjectView
+
+        return ObjectView(self, objects)
+
+    def level_at(self, *, level: float | None = None, segments: float | None = None) -> float:
+        """Return the level that is meant by a level or a number of groups a frame."""
+        if (level is None) == (segments is None):
+            raise ConfigError("give either a level or a number of groups, and not both")
+        hierarchy = self.hierarchy
+        if segments is not None:
+            return hierarchy.level_of(segments)
+        assert level is not None
+        return checked_level(level)
+
     def row_count(self, table: str) -> int:
         """Return how many rows a table has; reads one chunk of its offsets."""
         if not self.frame_count:
@@ -192,9 +282,7 @@ class Volume:
     def offsets(self, table: str) -> NDArray[np.int64]:
         """Return where each frame's rows of a table begin, (t + 1)."""
         if table not in self._offsets:
-            array = array_in(self._root, f"{table}/offsets")
-            stored = np.asarray(array[: self.frame_count + 1]).astype(np.int64)
-            self._offsets[table] = stored if self.frame_count else np.zeros(1, dtype=np.int64)
+            self._offsets[table] = read_offsets(self._root, table, self.frame_count)
         return self._offsets[table]
 
     def _rows(self, table: str, t: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -216,6 +304,22 @@ class Volume:
             stop = min(start + self._block_rows, int(self.offsets(table)[-1]))
             self._blocks[key] = read_rows(self._root, table, start, stop, dtype)
         return self._blocks[key]
+
+
+def row_dtype(table: str) -> np.dtype[Any]:
+    """Return the columns of a table, the frame in front."""
+    if table not in _TABLES:
+        raise ValueError(f"a volume has the tables {', '.join(_TABLES)}, not {table!r}")
+    return np.dtype([("frame", np.uint32), *_TABLES[table].descr])
+
+
+def require_complete(volume: Volume, reason: str) -> None:
+    """Raise a SinkError that gives the reason unless all frames of a volume are there."""
+    if not volume.complete:
+        raise SinkError(
+            f"{volume.path}: is not complete ({volume.frame_count} frames so far), and {reason}; "
+            "finish it with segment --resume"
+        )
 
 
 def open_volume(store: str | Path) -> Volume:
@@ -247,10 +351,11 @@ def open_root(path: Path) -> zarr.Group:
     record = root.attrs.get(KEY)
     if not isinstance(record, dict):
         raise SinkError(f"{path}: a Zarr group, but not a volume of ours")
-    if record.get("schema") != SCHEMA:
+    if record.get("schema") not in READABLE:
         raise SinkError(
-            f"{path}: has schema version {record.get('schema')}, this program reads {SCHEMA}; use "
-            f"the version that wrote it ({record.get('version', 'unknown')})"
+            f"{path}: has schema version {record.get('schema')}, this program reads "
+            f"{' and '.join(map(str, READABLE))}; use the version that wrote it "
+            f"({record.get('version', 'unknown')})"
         )
     return root
 

@@ -26,12 +26,13 @@ from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
     TABLES,
-    TRACK_COLUMNS,
     Header,
     array_in,
     group_in,
     video_in,
+    write_final_table,
 )
+from aaams_stream.store.levels import build_levels
 from aaams_stream.store.tracks import build_tracks
 
 if TYPE_CHECKING:
@@ -97,7 +98,10 @@ class VolumeWriter:
         """Write what is left and mark the volume complete; `ended` says how the source ended."""
         with sink_errors(self.path):
             self._flush()
-            self._write_tracks()
+            segments, events = (self._tables[name].rows for name in ("segments", "events"))
+            write_final_table(self._root, "tracks", build_tracks(self._root, segments, events))
+            for table, rows in build_levels(self._root, self.frames).items():
+                write_final_table(self._root, table, rows)
             self._note(frames_committed=self.frames, complete=True, ended=ended)
             drop_resume_state(self._root)
         self.release()
@@ -113,14 +117,6 @@ class VolumeWriter:
         self._time.flush()
         for table in self._tables.values():
             table.flush()
-
-    def _write_tracks(self) -> None:
-        segments, events = (self._tables[name].rows for name in ("segments", "events"))
-        rows = build_tracks(self._root, segments, events)
-        for name in TRACK_COLUMNS:
-            column = array_in(self._root, f"tracks/{name}")
-            column.resize((len(rows), *column.shape[1:]))
-            column[:] = rows[name]
 
     def _note(self, **changes: Any) -> None:
         self._record.update(changes)

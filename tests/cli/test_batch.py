@@ -55,6 +55,7 @@ def test_batch_gives_its_options_to_every_video(videos, tmp_path, capsys):
         *("batch", videos / "a.mkv", videos / "deep" / "b.mkv", "-o", tmp_path / "out", "--quiet"),
         *("--start", "0.5", "--duration", "1", "--size", "32x24", "--every", 2, "--segments", 50),
         *("--set", "post.level=0.5", "--with-video", "--overlay", tmp_path / "films"),
+        *("--at", 3),
     )
     assert (code, *capsys.readouterr()) == (0, "", "")
     for name, frames in (("a.mkv", 3), ("b.mkv", 5)):

@@ -13,6 +13,7 @@ from aaams_stream.draw.views import (
     boundaries,
     draw_boundaries,
     draw_view,
+    group_colours,
     id_colours,
     mean_colours,
 )
@@ -105,6 +106,30 @@ def test_draw_view_lays_a_view_over_the_picture(moving, view):
     full, half = drawn(1.0).astype(int), drawn(0.5).astype(int)
     assert (full != rgb).any()
     assert np.abs(half - (full + rgb) / 2).max() <= 1
+
+
+def test_objects_are_tinted_with_faint_lines_between_their_parts():
+    rgb = np.full((10, 16, 3), 90, np.uint8)
+    fine = np.repeat([[7] * 5 + [8] * 4 + [12] * 7], 10, axis=0).astype(np.uint32)
+    groups = np.where(fine == 8, 7, fine).astype(np.uint32)
+    drawn = draw_view(rgb, groups, "objects", fine=fine).astype(int)
+    assert (drawn[:, 8] == 255).all()  # between groups
+    inside = drawn[:, 3]
+    assert (drawn[:, :4] == inside[0]).all()
+    assert (drawn[:, 5:8] == inside[0]).all()  # another part of the same group
+    faint = drawn[0, 4] - inside[0]
+    assert (faint > 0).all()
+    assert (drawn[0, 4] < 255).all()
+    assert (drawn[0, 12] != inside[0]).any()
+    plain = draw_view(rgb, groups, "objects")
+    assert (plain[:, 4] == inside).all()
+
+
+def test_colours_of_groups_are_neither_dark_nor_grey():
+    colours = group_colours(np.arange(1, 500, dtype=np.uint32)[None])[0].astype(int)
+    assert (colours.max(axis=1) >= 180).all()
+    assert (np.ptp(colours, axis=1) >= 80).all()
+    assert len(np.unique(colours, axis=0)) > 200
 
 
 def test_views_are_those_the_command_offers():

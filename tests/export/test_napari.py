@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from ome_zarr.io import parse_url
 from ome_zarr.reader import Reader
+from support.hierarchies import drop_levels
 
 from aaams_stream import open_volume, segment_video
 from aaams_stream.export.napari import napari_layers, tracks_of
@@ -53,6 +55,19 @@ def test_pictures_have_their_colours_last(volume):
     np.testing.assert_array_equal(np.asarray(video), whole)
 
 
+def test_levels_are_layers_that_are_read_as_they_are_shown(volume, tmp_path, path):
+    layers = {options["name"]: (data, options) for data, options, _ in napari_layers(volume)}
+    assert list(layers) == ["video", "ids", "50 groups", "25 groups", "10 groups", "tracks"]
+    data, options = layers["10 groups"]
+    assert not options["visible"]
+    np.testing.assert_array_equal(data[7], volume.at(segments=10).ids[7])
+    assert [o["name"] for _, o, _ in napari_layers(volume, at=[3])][2] == "3 groups"
+    shutil.copytree(path, tmp_path / "older.zarr")
+    drop_levels(tmp_path / "older.zarr")
+    older = napari_layers(open_volume(tmp_path / "older.zarr"))
+    assert [options["name"] for _, options, _ in older] == ["video", "ids", "tracks"]
+
+
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs")  # Zarr 3.1 warns of the frames' codec
 def test_the_reader_of_ome_zarr_finds_picture_and_ids(path, volume):
     """What napari's plugin for OME-Zarr reads with."""
@@ -77,7 +92,8 @@ volume = open_volume(sys.argv[1])
 viewer = ViewerModel()
 for data, options, kind in napari_layers(volume):
     getattr(viewer, f"add_{kind}")(data, **options)
-assert [layer.name for layer in viewer.layers] == ["video", "ids", "tracks"]
+groups = ["50 groups", "25 groups", "10 groups"]
+assert [layer.name for layer in viewer.layers] == ["video", "ids", *groups, "tracks"]
 points, graph, _ = tracks_of(volume)
 tracks = viewer.layers["tracks"]
 np.testing.assert_array_equal(tracks.data, points)

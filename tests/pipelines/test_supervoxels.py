@@ -64,6 +64,17 @@ def test_supervoxels_begins_with_a_click_in_a_later_frame(script, files, tmp_pat
     assert names == [f"{t:05d}.png" for t in range(4, 10)]
 
 
+def test_supervoxels_follows_the_group_under_a_click(script, files, tmp_path):
+    """At twelve groups a frame the balloon is one of them."""
+    y, x = np.argwhere(truth_of(0)).mean(axis=0).astype(int)
+    words = [files / "clip.zarr", "-o", tmp_path / "out", "--click", f"{x},{y}", "--at", 12]
+    assert script.main([str(word) for word in words]) == 0
+    masks = sorted((tmp_path / "out" / "masks").iterdir())
+    view = aaams.open_volume(files / "clip.zarr").at(segments=12)
+    np.testing.assert_array_equal(read_image(masks[0]) > 0, view.ids[0] == view.ids[0][y, x])
+    assert region_similarity(read_image(masks[-1]) > 0, truth_of(9)) > 0.5
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -75,6 +86,7 @@ def test_supervoxels_begins_with_a_click_in_a_later_frame(script, files, tmp_pat
         (("clip.zarr", "--mask", "small.png"), "the mask is 8x4, expected 320x240"),
         (("begun.zarr", "--click", "1,1"), "not complete"),
         (("clip.zarr", "--click", "1,1", "--truth", "masks"), "no truth images"),
+        (("clip.mkv", "--click", "1,1", "--at", "25"), "only a volume has levels"),
     ],
 )
 def test_supervoxels_says_what_is_wrong(

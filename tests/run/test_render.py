@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from support.clips import film_times, moving_frames, write_clip
 
 from aaams_stream.errors import SinkError, SourceError
-from aaams_stream.run.render import render_volume
+from aaams_stream.run.render import OBJECTS, render_volume
 from aaams_stream.run.segment_video import segment_video
 from aaams_stream.store import open_volume
 
@@ -54,3 +55,26 @@ def test_render_refuses_a_volume_without_frames(clip, tmp_path):
     assert open_volume(tmp_path / "a.zarr").frame_count == 0
     with pytest.raises(SinkError, match=r"a\.zarr: holds no frames yet; --resume"):
         render_volume(tmp_path / "a.zarr", tmp_path / "a.mp4")
+
+
+def test_render_draws_a_volume_seen_at_a_level(clip, tmp_path, monkeypatch):
+    drawn = []
+
+    def note(rgb, ids, view, **others):
+        drawn.append((ids, view, others["fine"]))
+        return rgb
+
+    segment_video(clip, tmp_path / "a.zarr")
+    volume = open_volume(tmp_path / "a.zarr")
+    view = volume.at(segments=3)
+    monkeypatch.setattr("aaams_stream.run.render.draw_view", note)
+    assert render_volume(view, tmp_path / "a.mp4") == 37
+    np.testing.assert_array_equal(np.stack([ids for ids, _, _ in drawn]), view.ids[:])
+    assert {(kind, fine is None) for _, kind, fine in drawn} == {("boundaries", True)}
+    drawn.clear()
+    render_volume(view, tmp_path / "b.mp4", view="objects")
+    np.testing.assert_array_equal(drawn[5][0], view.ids[5])
+    np.testing.assert_array_equal(drawn[5][2], volume.ids[5])
+    drawn.clear()
+    render_volume(tmp_path / "a.zarr", tmp_path / "c.mp4", view="objects")
+    np.testing.assert_array_equal(drawn[5][0], volume.at(segments=OBJECTS).ids[5])

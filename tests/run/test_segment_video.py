@@ -23,7 +23,7 @@ from aaams_stream.run.render import render_volume
 from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_video
 from aaams_stream.run.sink import MARKS
 from aaams_stream.run.threads import AHEAD, BEHIND
-from aaams_stream.source import pixels
+from aaams_stream.source import open_source, pixels
 from aaams_stream.source.reader import Pipe
 from aaams_stream.store import VolumeWriter, open_volume
 
@@ -422,3 +422,46 @@ def test_overlay_that_cannot_be_begun_costs_no_volume(clip, tmp_path):
     with pytest.raises(SinkError, match="cannot be written"):
         segment_video(clip, tmp_path / "a.zarr", overwrite=True, overlay=film)
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("with_video", [False, True])
+def test_overlay_at_a_level_is_drawn_when_all_frames_are_there(
+    clip, tmp_path, press_at, monkeypatch, with_video
+):
+    drawn = []
+
+    def note(volume, path, **words):
+        assert volume.complete
+        drawn.append((volume.level, words["view"], words["source"]))
+        return render_volume(volume, path, **words)
+
+    monkeypatch.setattr("aaams_stream.run.segment_video.render_volume", note)
+    film, path = tmp_path / "a.mp4", tmp_path / "a.zarr"
+    words = {"overlay": film, "at": 3, "with_video": with_video}
+    with pytest.raises(KeyboardInterrupt):
+        segment_video(clip, path, progress=press_at(11), **words)
+    assert not film.exists()
+    segment_video(clip, path, resume=True, **words)
+    level = open_volume(path).level_at(segments=3)
+    assert drawn == [(level, "objects", None if with_video else clip)]
+    assert len(film_times(film)) == 37
+
+
+def test_overlay_at_a_level_needs_a_film_and_pictures_to_draw_it_from(clip, tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match="needs --overlay"):
+        segment_video(clip, tmp_path / "a.zarr", at=3)
+    with pytest.raises(ConfigError, match="must be >= 1"):
+        segment_video(clip, tmp_path / "a.zarr", at=0, overlay=tmp_path / "a.mp4")
+
+    def unrepeatable(source, wanted):
+        opened = open_source(source, wanted)
+        opened.fingerprint = None
+        return opened
+
+    monkeypatch.setattr("aaams_stream.run.segment_video.open_source", unrepeatable)
+    with pytest.raises(ConfigError, match=r"cannot be read again .* add --with-video"):
+        segment_video(clip, tmp_path / "a.zarr", at=3, overlay=tmp_path / "a.mp4")
+    assert not (tmp_path / "a.zarr").exists()
+    words = {"at": 3, "overlay": tmp_path / "a.mp4", "with_video": True}
+    segment_video(clip, tmp_path / "a.zarr", **words)
+    assert (tmp_path / "a.mp4").exists()

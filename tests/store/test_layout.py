@@ -16,7 +16,7 @@ from support.volumes import HEADER, VERSION, files, fill
 from zarr.codecs import ZstdCodec
 
 from aaams_stream import store
-from aaams_stream.model import SEGMENT_DTYPE, TRACK_DTYPE
+from aaams_stream.model import OBJECT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE
 from aaams_stream.params import Params
 from aaams_stream.store import layout, open_volume
 from aaams_stream.store.arrays import frame_array
@@ -48,6 +48,9 @@ def test_layout_is_the_documented_one(whole):
     pairs = {"frame", "first", "second", "length", "contrast", "offsets"}
     assert set(root["adjacency"].array_keys()) == pairs
     assert set(root["tracks"].array_keys()) == set(TRACK_DTYPE.names)
+    assert set(root["hierarchy"].array_keys()) == {"survivor", "absorbed", "level"}
+    assert root["hierarchy/level"].metadata.dimension_names == ("merge",)
+    assert set(root["objects"].array_keys()) == set(OBJECT_DTYPE.names)
     assert root["segments/offsets"].shape == (30,)
     assert "resume" not in root
     record = root.attrs["aaams_stream"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zarr
 from support import TESTS
+from support.hierarchies import drop_levels
 from support.volumes import HEADER, VERSION, files, fill
 
 from aaams_stream import store
@@ -89,6 +90,33 @@ def test_resume_says_so_if_a_part_is_missing(tmp_path):
         store.resume(path, HEADER, VERSION)
 
 
+@pytest.mark.parametrize("committed", [0, 8, 16])
+def test_resume_makes_an_older_volume_one_of_this_schema(tmp_path, committed):
+    older, whole = tmp_path / "older.zarr", tmp_path / "whole.zarr"
+    writer = store.create(older, HEADER, VERSION, chunk_rows=16)
+    fill(writer, committed)
+    writer.release()
+    drop_levels(older)
+    writer, state = store.resume(older, HEADER, VERSION)
+    fill(writer, 29, state=state)
+    writer.finish("complete")
+    writer = store.create(whole, HEADER, VERSION, chunk_rows=16)
+    fill(writer, 29)
+    writer.finish("complete")
+    assert files(older) == files(whole)
+
+
+def test_resume_leaves_a_complete_older_volume_as_it_is(tmp_path):
+    path = tmp_path / "a.zarr"
+    writer = store.create(path, HEADER, VERSION)
+    fill(writer, 3)
+    writer.finish("complete")
+    drop_levels(path)
+    before = files(path)
+    store.resume(path, HEADER, VERSION)[0].release()
+    assert files(path) == before
+
+
 def test_create_replaces_an_existing_volume_only_on_demand(tmp_path):
     path = tmp_path / "a.zarr"
     writer = store.create(path, HEADER, VERSION)
@@ -151,7 +179,7 @@ def test_opening_tells_other_schema_versions_from_strangers(tmp_path):
     record = json.loads((path / "zarr.json").read_text())
     record["attributes"]["aaams_stream"]["schema"] = 99
     (path / "zarr.json").write_text(json.dumps(record))
-    with pytest.raises(SinkError, match="schema version 99, this program reads 2"):
+    with pytest.raises(SinkError, match="schema version 99, this program reads 2 and 3"):
         open_volume(path)
     with pytest.raises(SinkError, match="another schema version"):
         store.create(path, HEADER, VERSION)

@@ -7,6 +7,7 @@ the one that an uninterrupted run writes.
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support import standin
 from support.clips import moving_frames
+from support.hierarchies import drop_levels
 from support.volumes import HEADER, VERSION, files
 
 from aaams_stream import store
@@ -149,6 +151,17 @@ class Volumes(RuleBasedStateMachine):
         self.writer, self.model = self.create(take, overwrite=True), Model(take)
         assert [entry.name for entry in self.path.parent.iterdir()] == ["a.zarr"]
 
+    @precondition(lambda self: self.model.complete)
+    @rule(crashed=st.booleans())
+    def add_levels(self, crashed):
+        """Forget the levels, as if an earlier build had written the volume, and add them."""
+        whole = files(self.path)
+        drop_levels(self.path)
+        if crashed:  # an earlier try, before it counted
+            shutil.copytree(self.path / "tracks", self.path / "hierarchy")
+        assert store.add_levels(self.path)
+        assert files(self.path) == whole
+
     @rule()
     def refusals_change_nothing(self):
         ours, other = self.model.take, 1 - self.model.take
@@ -194,6 +207,7 @@ class Volumes(RuleBasedStateMachine):
         assert (volume.frame_count, volume.complete) == (count, self.model.complete)
         assert volume.ended == ("complete" if self.model.complete else "interrupted")
         assert volume.header == take.header
+        assert volume.has_levels == volume.complete
         np.testing.assert_array_equal(volume.times, np.arange(count) / 25)
         results = take.results[:count]
         expected = np.array([result.ids for result in results]).reshape(count, HEIGHT, WIDTH)
