@@ -479,3 +479,29 @@ def resolve_nodes(survivor, absorbed, span, rows):
         rows[new, 3] = max(rows[a, 3], rows[b, 3])
         node[survivor[i]] = new
     rows[2 * tracks - 2, 1] = 2 * tracks - 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cut_shown(survivor, absorbed, shown, segments, group):
+    """Write the lowest row of the group of each row, with so many merges that few enough show.
+
+    shown (k,) bool: which rows are seen; a group shows if one of its rows is. Writes group (k,)
+    int32 with at most `segments` groups that show.
+    """
+    parent = numbers(0, group.size)
+    shows = np.empty(group.size, np.bool_)
+    count = 0
+    for r in range(group.size):
+        shows[r] = shown[r]
+        count += int(shown[r])
+    i = 0
+    while count > segments and i < survivor.size:
+        a = survivor[i]
+        b = absorbed[i]
+        parent[b] = a
+        if shows[a] and shows[b]:
+            count -= 1
+        shows[a] = shows[a] or shows[b]
+        i += 1
+    for r in range(group.size):  # a parent is the lower one: its group is known by then
+        group[r] = group[parent[r]] if parent[r] != r else r
