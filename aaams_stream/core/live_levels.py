@@ -217,26 +217,79 @@ class LiveLevels:
         of_tree = np.empty(len(tree.ids), np.int32)
         shown = np.isin(tree.ids, here, assume_unique=True)
         kernels.cut_shown(tree.survivor, tree.absorbed, shown, segments, of_tree)
-        at = np.minimum(np.searchsorted(tree.ids, self._ids), len(tree.ids) - 1)
-        known = tree.ids[at] == self._ids
+        known, at = self._in_tree(tree)
         group = np.where(known, of_tree[at], -1).astype(np.int64)
-        if known.all():
-            return group
-        # Tracks born since the tree was built join what they touch most; what touches only such
-        # follows in a later round.
-        first, second = self._ends()
-        new, other = np.concatenate([first, second]), np.concatenate([second, first])
-        born = np.flatnonzero(~known[new])
-        born = born[np.argsort(np.tile(self._contacts[:, 0], 2)[born], kind="stable")]
-        new, other = new[born], other[born]
-        for _ in range(_ROUNDS):
-            joins = (group[new] < 0) & (group[other] >= 0)
-            if not joins.any():
-                break
-            group[new[joins]] = group[other[joins]]  # the longest contact is last, and stays
+        for born, host in self._hosts(known):
+            group[born] = group[host]
         lone = np.flatnonzero(group < 0)
         group[lone] = len(tree.ids) + lone
         return group
+
+    def merges(self) -> NDArray[np.int32]:
+        """Return the whole tree of the last frame: pairs of rows of its segments (n, 2), in order.
+
+        The first of a pair stands for both from then on: the first n merges leave n groups less.
+        For those who cut it elsewhere; names that last are told by `groups`.
+        """
+        tree = self._tree
+        here = np.flatnonzero(self._last == self._frames - 1)
+        if tree is None or len(here) < 2:
+            return np.zeros((0, 2), np.int32)
+        known, _ = self._in_tree(tree)
+        place = np.searchsorted(self._ids, tree.ids)  # what a tree knows is remembered
+        rounds = self._hosts(known)
+        survivor = np.concatenate([*(host for _, host in rounds), place[tree.survivor]])
+        absorbed = np.concatenate([*(born for born, _ in rounds), place[tree.absorbed]])
+        shown = np.full(len(self._ids), -1, np.int32)
+        shown[here] = np.arange(len(here))
+        pairs = np.empty((len(survivor), 2), np.int32)
+        count = kernels.list_shown(
+            survivor.astype(np.int32), absorbed.astype(np.int32), shown, pairs
+        )
+        return pairs[:count]
+
+    def _in_tree(self, tree: _Tree) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return which tracks that are remembered the tree knows, and their rows in it."""
+        at = np.minimum(np.searchsorted(tree.ids, self._ids), len(tree.ids) - 1)
+        return tree.ids[at] == self._ids, at
+
+    def _hosts(self, known: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Return what tracks born since the tree was built join: that which they touch most.
+
+        Rows of both, in rounds: what touches only such tracks follows in a later one, and joins
+        what they joined.
+        """
+        if known.all():
+            return []
+        first, second = self._ends()
+        new, other = np.concatenate([first, second]), np.concatenate([second, first])
+        pairs = np.flatnonzero(~known[new])
+        pairs = pairs[np.argsort(np.tile(self._contacts[:, 0], 2)[pairs], kind="stable")]
+        new, other = new[pairs], other[pairs]
+        settled, rounds, stands = known.copy(), [], np.arange(len(known))
+        for _ in range(_ROUNDS):
+            joins = ~settled[new] & settled[other]
+            if not joins.any():
+                break
+            host = np.full(len(known), -1, np.int64)
+            host[new[joins]] = stands[other[joins]]  # the longest contact is last, and stays
+            born = np.flatnonzero(host >= 0)
+            settled[born], stands[born] = True, host[born]
+            rounds.append((born, host[born]))
+        return rounds
+
+
+def cut_merges(merges: NDArray[np.int32], segments: int, groups: int) -> NDArray[np.int64]:
+    """Return for each of so many segments the row that stands for its group, of `groups` at most.
+
+    merges: as from `LiveLevels.merges`; what they leave apart stays apart.
+    """
+    stands = np.arange(segments)
+    survivor, absorbed = merges[: max(0, segments - groups)].T
+    stands[absorbed] = survivor
+    while (further := stands[stands] != stands).any():  # ways halve with every round
+        stands = np.where(further, stands[stands], stands)
+    return stands
 
 
 def _as_lists(dense: NDArray[np.float64]) -> Series:

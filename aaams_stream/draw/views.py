@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 VIEWS = ("boundaries", "colours", "ids", "objects")
-LIVE_VIEWS = ("boundaries", "colours", "ids", "motion")
+LIVE_VIEWS = ("boundaries", "colours", "ids", "objects", "motion")
 
 _LINE = np.array([255, 214, 10], dtype=np.uint8)  # amber, as the live page has it
 _WIDE_SPAN = 1 << 22  # ids further apart than this are counted by sorting
@@ -49,7 +49,7 @@ def draw_view(
             layer = ((rgb.astype(np.uint16) + layer) // 2).astype(np.uint8)
         layer[boundaries(ids)] = 255
     elif view == "objects":
-        layer = _draw_groups(rgb, ids, fine)
+        layer = _draw_groups(rgb, ids, fine, _TINT if opacity is None else 1.0)
     elif view == "motion" and segments is not None:
         layer = _draw_arrows(rgb, segments)
     else:
@@ -117,11 +117,14 @@ def group_colours(ids: NDArray[np.uint32]) -> NDArray[np.uint8]:
 
 
 def _draw_groups(
-    rgb: NDArray[np.uint8], groups: NDArray[np.uint32], fine: NDArray[np.uint32] | None
+    rgb: NDArray[np.uint8],
+    groups: NDArray[np.uint32],
+    fine: NDArray[np.uint32] | None,
+    tint: float,
 ) -> NDArray[np.uint8]:
     present, index = np.unique(groups, return_inverse=True)
     colours = group_colours(present[None])[0][index.reshape(groups.shape)]
-    layer = np.asarray(cv2.addWeighted(colours, _TINT, rgb, 1 - _TINT, 0), np.uint8)
+    layer = np.asarray(cv2.addWeighted(colours, tint, rgb, 1 - tint, 0), np.uint8)
     if fine is not None:
         lines = boundaries(fine)
         layer[lines] = np.rint(layer[lines] * (1 - _FAINT) + 255 * _FAINT).astype(np.uint8)

@@ -505,3 +505,24 @@ def cut_shown(survivor, absorbed, shown, segments, group):
         i += 1
     for r in range(group.size):  # a parent is the lower one: its group is known by then
         group[r] = group[parent[r]] if parent[r] != r else r
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_shown(survivor, absorbed, shown, pairs):
+    """List the merges of groups that both show; return how many.
+
+    survivor, absorbed (n,) int32: merges of rows in their order; shown (k,) int32: what a row
+    shows as, or -1. Writes pairs (n, 2) int32 of what they show as: the first goes on for both.
+    """
+    stands = shown.copy()
+    n = 0
+    for i in range(survivor.size):
+        a = survivor[i]
+        b = absorbed[i]
+        if stands[a] >= 0 and stands[b] >= 0:
+            pairs[n, 0] = stands[a]
+            pairs[n, 1] = stands[b]
+            n += 1
+        elif stands[b] >= 0:
+            stands[a] = stands[b]
+    return n

@@ -7,10 +7,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from aaams_stream.core.live_levels import cut_merges
 from aaams_stream.draw.views import draw_view
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from aaams_stream.live.clock import Clock
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Phase = Literal["starting", "running", "ended", "failed"]
 
+GROUPS = 25  # a frame: about the things that a person would name
 _WINDOW = 2.0  # seconds over which the frame rate is taken
 
 
@@ -31,11 +34,31 @@ class LiveFrame:
     segmentation: FrameSegmentation
     captured: float  # when it came in, by the loop's clock
     finished: float  # and when it was segmented
+    merges: NDArray[np.int32]  # (n, 2) the tree over its segments, as `LiveLevels.merges` has it
 
-    def drawn(self, view: str, opacity: float) -> NDArray[np.uint8]:
-        """Return the frame (h, w, 3) with a view of its segments laid over it."""
+    def groups(self, count: int) -> NDArray[np.uint32]:
+        """Return ids (h, w) of at most `count` groups, each called by the smallest id in it."""
         found = self.segmentation
-        return draw_view(self.frame.rgb, found.ids, view, opacity=opacity, segments=found.segments)
+        ids = found.segments["id"]
+        group = cut_merges(self.merges, len(ids), count)
+        names = np.full(len(ids), np.iinfo(np.uint32).max, np.uint32)
+        np.minimum.at(names, group, ids)
+        return names[group][np.searchsorted(ids, found.ids)]
+
+    def drawn(
+        self, view: str, opacity: float | None = None, groups: int | None = None
+    ) -> NDArray[np.uint8]:
+        """Return the frame (h, w, 3) with a view of its segments, or of so many groups, over it.
+
+        The view of objects is of GROUPS where nothing is said.
+        """
+        found = self.segmentation
+        if groups is None and view == "objects":
+            groups = GROUPS
+        ids = found.ids if groups is None else self.groups(groups)
+        return draw_view(
+            self.frame.rgb, ids, view, opacity=opacity, segments=found.segments, fine=found.ids
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +128,14 @@ class Board:
             span = times[-1] - times[0] if times else 0.0
             return (len(times) - 1) / span if span else 0.0
 
-    def publish(self, taken: Captured, segmentation: FrameSegmentation) -> None:
-        """Show one more frame."""
+    def publish(
+        self, taken: Captured, segmentation: FrameSegmentation, merges: NDArray[np.int32]
+    ) -> None:
+        """Show one more frame, and the tree over its segments."""
         now = self._clock.now()
         with self._changed:
             number = self._newest.number + 1 if self._newest else 1
-            self._newest = LiveFrame(number, taken.frame, segmentation, taken.at, now)
+            self._newest = LiveFrame(number, taken.frame, segmentation, taken.at, now, merges)
             self._finished.append(now)
             while now - self._finished[0] > _WINDOW:
                 self._finished.popleft()

@@ -65,11 +65,14 @@ class Commands:
             raise RefusedError(f"view must be one of {', '.join(LIVE_VIEWS)}")
         if not isinstance(opacity, int | float) or not 0 <= opacity <= 1:
             raise RefusedError("opacity must be in 0..1")
+        groups = command.get("groups")
+        if groups is not None and (type(groups) is not int or not 1 <= groups <= MOST_SEGMENTS):
+            raise RefusedError(f"groups must be a whole number in 1..{MOST_SEGMENTS}")
         shown = self._loop.wait(0, 0)[1]
         if shown is None:
             raise RefusedError("there is no frame yet")
         path = self._new_path(".png")
-        picture = files.encode_image(path, shown.drawn(view, float(opacity)))
+        picture = files.encode_image(path, shown.drawn(view, float(opacity), groups))
         files.write_files({path: picture})
         return {"saved": path.name}
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 from aaams_stream.core.describe import Labelled, describe
+from aaams_stream.core.live_levels import LiveLevels
 from aaams_stream.core.prepare import Prepared, Preparer
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.core.threads import thread_count
@@ -63,6 +64,7 @@ class LiveLoop:
         self.width, self.height = source.width, source.height
         self.clock = clock
         self.history = History()
+        self._levels = LiveLevels((self.height, self.width), params)
         self._depth = 1 if thread_count() > 1 else 0  # frames a stage may be ahead of the next
         self._source = source
         self._params = params
@@ -244,12 +246,14 @@ class LiveLoop:
         result = describe(frame.made)
         self.history.add(result)
         self._recordings.put(frame.taken.frame, result)
+        self._levels.update(result)
+        merges = self._levels.merges()
         if self._governor is not None and result.stats["warm"]:  # a cut is no trend
             now = self.clock.now()
             busy = (*frame.busy, now - begun)
             # side by side, the stage that takes longest sets the pace
             self._quality = self._governor.note(max(busy) if self._depth else sum(busy), now)
-        self._board.publish(frame.taken, result)
+        self._board.publish(frame.taken, result, merges)
 
 
 class _InWork(NamedTuple, Generic[Made]):

@@ -5,10 +5,9 @@ const address = (path, values = {}) => {
   return query ? `${path}?${query}` : path;
 };
 
-// Detail runs from 10 to 2000 segments, evenly in their logarithm.
-const FEWEST = 10, MOST = 2000, TRAIL = 45;
-const toSegments = (value) => Math.round(FEWEST * (MOST / FEWEST) ** (value / 100));
-const toSlider = (count) => Math.round((100 * Math.log(Math.max(count, FEWEST) / FEWEST)) / Math.log(MOST / FEWEST));
+// Detail runs from 2 groups a frame to 400, evenly in their logarithm, and then to all segments.
+const FEWEST = 2, MOST = 400, TRAIL = 45;
+const toGroups = (value) => value >= 100 ? Infinity : Math.round(FEWEST * (MOST / FEWEST) ** (value / 99));
 
 const video = byId("video"), overlay = byId("overlay"), tracks = byId("tracks");
 const videoPen = video.getContext("2d", { alpha: false });
@@ -18,8 +17,10 @@ const tracksPen = tracks.getContext("2d");
 let status = {};
 let frame = null; // the last one: sizes, tables, the segment of each pixel
 let selected = null; // an id
+let members = new Set(); // the ids of the group that was selected
+let wanted = toGroups(47); // groups to show: about the things a person would name
+let names = new Map(); // id to the name of its group
 let trails = new Map(); // id to its last centroids
-let detailTouched = 0;
 let layer = null; // the overlay's pixels, kept from frame to frame
 
 const view = () => document.querySelector("input[name=view]:checked").value;
@@ -50,6 +51,7 @@ async function take(data) {
     const bitmap = await createImageBitmap(new Blob([next.jpeg], { type: "image/jpeg" }));
     frame = next;
     follow(next);
+    regroup();
     fit(next);
     videoPen.drawImage(bitmap, 0, 0);
     bitmap.close();
@@ -60,7 +62,7 @@ async function take(data) {
 }
 
 function unpack(head, data, start) {
-  const { width, height, segments, runs } = head;
+  const { width, height, segments, merges: merged, runs } = head;
   let at = start;
   const part = (kind, count) => {
     const array = new kind(data, at, count);
@@ -70,15 +72,19 @@ function unpack(head, data, start) {
   const ids = part(Uint32Array, segments);
   const colours = part(Uint32Array, segments);
   const centroids = part(Float32Array, 2 * segments);
+  const merges = part(Uint32Array, 2 * merged);
   const rows = part(Uint32Array, runs);
   const lengths = part(Uint16Array, runs);
   const labels = new Uint32Array(width * height);
+  const areas = new Uint32Array(segments);
   for (let run = 0, p = 0; run < runs; run++) {
     const end = p + lengths[run];
     labels.fill(rows[run], p, end);
+    areas[rows[run]] += lengths[run];
     p = end;
   }
-  return { width, height, ids, colours, centroids, labels, time: head.time, jpeg: new Uint8Array(data, at) };
+  const jpeg = new Uint8Array(data, at);
+  return { width, height, ids, colours, centroids, merges, labels, areas, time: head.time, jpeg };
 }
 
 function follow({ ids, centroids, time }) {
@@ -90,6 +96,70 @@ function follow({ ids, centroids, time }) {
     now.set(ids[row], trail);
   }
   trails = now;
+}
+
+/* ---- groups: the tree cut at the detail wanted ---- */
+
+// Fills in, for each segment, the row that stands for its group, and the name of the group.
+function regroup() {
+  const { ids, merges, areas } = frame;
+  const group = Uint32Array.from(ids, (_, row) => row);
+  const count = Math.max(0, Math.min(merges.length / 2, ids.length - wanted));
+  for (let i = 0; i < count; i++) group[merges[2 * i + 1]] = merges[2 * i];
+  for (let row = 0; row < ids.length; row++) {
+    let root = row;
+    while (group[root] !== root) root = group[root];
+    group[row] = root;
+  }
+  frame.group = group;
+  frame.name = nameGroups(ids, group, areas);
+  keepSelection();
+}
+
+// A name stays with the group that has most of what bore it; a new group has its lowest free id.
+function nameGroups(ids, group, areas) {
+  const parts = new Map(); // "name root" to the area they share
+  for (let row = 0; row < ids.length; row++) {
+    const name = names.get(ids[row]);
+    if (name === undefined) continue;
+    const key = `${name} ${group[row]}`;
+    parts.set(key, (parts.get(key) ?? 0) + areas[row]);
+  }
+  const found = new Map(), taken = new Set(), settled = new Set();
+  for (const [key] of [...parts].sort((a, b) => b[1] - a[1])) {
+    const [name, root] = key.split(" ").map(Number);
+    if (settled.has(name)) continue;
+    settled.add(name); // its largest part decides, also where another name was larger there
+    if (!found.has(root)) {
+      found.set(root, name);
+      taken.add(name);
+    }
+  }
+  for (let row = 0; row < ids.length; row++) {
+    if (found.has(group[row]) || taken.has(ids[row])) continue;
+    found.set(group[row], ids[row]);
+    taken.add(ids[row]);
+  }
+  names = new Map();
+  const named = Uint32Array.from(ids, (id, row) => found.get(group[row]) ?? id);
+  ids.forEach((id, row) => names.set(id, named[row]));
+  return named;
+}
+
+// What was selected goes on as the group that has most of it.
+function keepSelection() {
+  frame.chosen = -1;
+  if (selected === null) return;
+  const { ids, group, areas } = frame;
+  const shares = new Map();
+  for (let row = 0; row < ids.length; row++) {
+    if (members.has(ids[row])) shares.set(group[row], (shares.get(group[row]) ?? 0) + areas[row]);
+  }
+  if (!shares.size) return;
+  frame.chosen = [...shares].reduce((best, next) => (next[1] > best[1] ? next : best))[0];
+  const rows = [...ids.keys()].filter((row) => group[row] === frame.chosen);
+  members = new Set(rows.map((row) => ids[row]));
+  if (!members.has(selected)) selected = ids[rows.reduce((best, row) => (areas[row] > areas[best] ? row : best))];
 }
 
 function fit({ width, height }) {
@@ -109,6 +179,12 @@ function fit({ width, height }) {
 const LINE = 0xff0ad6ff; // bytes R, G, B, A as a little-endian number: amber
 const WHITE = 0xffffffff;
 
+// The same colour, a third of the way to white: lines between the segments of a group.
+function lighter(colour) {
+  const part = (k) => Math.round(170 / 2 + ((colour >>> (8 * k)) & 255) * 2 / 3) << (8 * k);
+  return (0xff000000 | part(2) | part(1) | part(0)) >>> 0;
+}
+
 // The colours of the volume's films: see id_colours in render.py.
 function idColour(id) {
   let mixed = Math.imul(id, 2654435761) >>> 0;
@@ -116,22 +192,54 @@ function idColour(id) {
   return ((mixed & 0xffffff) | 0xff000000) >>> 0;
 }
 
+// Clear hues for groups: see group_colours in views.py.
+function groupColour(id) {
+  let mixed = Math.imul(id, 2654435761) >>> 0;
+  mixed = (mixed ^ (mixed >>> 15)) >>> 0;
+  const hue = 2 * (((mixed & 0xffff) * 180) >>> 16);
+  const saturation = (150 + ((mixed >>> 16) & 1) * 90) / 255, value = 190 + ((mixed >>> 17) & 1) * 65;
+  const channel = (n) => {
+    const k = (n + hue / 60) % 6;
+    return Math.round(value - value * saturation * Math.max(0, Math.min(k, 4 - k, 1)));
+  };
+  return (0xff000000 | (channel(1) << 16) | (channel(3) << 8) | channel(5)) >>> 0;
+}
+
+// The mean colour of each group, for all of its segments.
+function meanColours({ ids, group, areas, colours }) {
+  const sums = new Float64Array(4 * ids.length);
+  for (let row = 0; row < ids.length; row++) {
+    const at = 4 * group[row];
+    for (let k = 0; k < 3; k++) sums[at + k] += areas[row] * ((colours[row] >>> (8 * k)) & 255);
+    sums[at + 3] += areas[row];
+  }
+  const mean = (at, k) => Math.round(sums[at + k] / sums[at + 3]) << (8 * k);
+  return Uint32Array.from(group, (root) => (0xff000000 | mean(4 * root, 2) | mean(4 * root, 1) | mean(4 * root, 0)) >>> 0);
+}
+
 function paint() {
   if (!frame) return;
-  const { width, height, labels, ids, colours } = frame;
+  const { width, height, labels, group, name, chosen } = frame;
   const kind = view();
   const pixels = new Uint32Array(layer.data.buffer);
-  const filling = kind === "colours" ? colours : kind === "ids" ? Uint32Array.from(ids, idColour) : null;
-  const chosen = selected === null ? -1 : ids.indexOf(selected);
+  const filling = kind === "colours" ? meanColours(frame)
+    : kind === "ids" ? Uint32Array.from(name, idColour)
+    : kind === "objects" ? Uint32Array.from(name, groupColour) : null;
+  const faint = filling && kind === "objects" ? Uint32Array.from(filling, lighter) : null;
   if (filling) for (let p = 0; p < labels.length; p++) pixels[p] = filling[labels[p]];
   else pixels.fill(0);
-  const line = kind === "boundaries" ? LINE : kind === "ids" ? WHITE : 0;
+  const line = kind === "boundaries" ? LINE : kind === "ids" || kind === "objects" ? WHITE : 0;
   for (let y = 0, p = 0; y < height; y++) {
     for (let x = 0; x < width; x++, p++) {
-      const own = labels[p];
-      const right = x + 1 < width ? labels[p + 1] : own;
-      const below = y + 1 < height ? labels[p + width] : own;
-      if (own === right && own === below) continue;
+      const segment = labels[p];
+      const beside = x + 1 < width ? labels[p + 1] : segment;
+      const under = y + 1 < height ? labels[p + width] : segment;
+      if (segment === beside && segment === under) continue;
+      const own = group[segment], right = group[beside], below = group[under];
+      if (own === right && own === below) {
+        if (faint) pixels[p] = faint[segment];
+        continue;
+      }
       if (line) pixels[p] = line;
       if (chosen >= 0 && (own === chosen || right === chosen || below === chosen)) {
         pixels[p] = WHITE;
@@ -191,7 +299,7 @@ function showStatus() {
     : phase === "starting" ? "Getting ready; the first time this compiles for about a minute …" : "Waiting for a frame …";
   byId("fps").textContent = status.fps.toFixed(1);
   byId("latency").textContent = `${Math.round(1000 * (status.glass || status.latency))} ms`;
-  byId("segments").textContent = frame ? frame.ids.length : "–";
+  showDetail();
   byId("warm").textContent = `${Math.round(100 * status.warm)} %`;
   byId("dropped").textContent = status.dropped;
   byId("viewers").textContent = status.viewers;
@@ -201,11 +309,16 @@ function showStatus() {
   byId("record").textContent = status.recording ? `Stop (${status.recorded})` : "Record";
   byId("record").setAttribute("aria-pressed", status.recording !== null);
   if (status.trouble) say(status.trouble);
-  if (Date.now() - detailTouched > 1500) {
-    byId("detail").value = toSlider(status.wanted);
-    byId("detail-value").textContent = status.wanted;
-  }
 }
+
+function showDetail() {
+  byId("detail-value").textContent = wanted === Infinity ? "all" : wanted;
+  if (!frame) return;
+  const groups = new Set(frame.group).size, all = frame.ids.length;
+  byId("segments").textContent = groups < all ? `${groups} of ${all}` : all;
+}
+
+const OPACITY = { ids: 55, objects: 55 }; // of views that would hide the picture
 
 const say = (text) => { byId("message").textContent = text; };
 
@@ -227,20 +340,21 @@ async function order(command) {
 
 byId("pause").onclick = () => order({ do: status.paused ? "resume" : "pause" });
 byId("step").onclick = () => order({ do: "step" });
-byId("snapshot").onclick = () => order({ do: "snapshot", view: view(), opacity: byId("opacity").value / 100 });
+byId("snapshot").onclick = () => order({
+  do: "snapshot", view: view(), opacity: byId("opacity").value / 100, groups: wanted === Infinity ? null : wanted,
+});
 byId("record").onclick = () => order({ do: status.recording ? "stop" : "record" });
 for (const input of document.querySelectorAll("input[name=view]")) input.onchange = () => {
-  setOpacity(input.value === "ids" ? 55 : 100);
+  setOpacity(OPACITY[input.value] ?? 100);
   paint();
 };
 byId("opacity").oninput = () => setOpacity(byId("opacity").value);
-byId("detail").oninput = () => {
-  detailTouched = Date.now();
-  byId("detail-value").textContent = toSegments(byId("detail").value);
-};
-byId("detail").onchange = () => {
-  detailTouched = Date.now();
-  order({ do: "detail", segments: toSegments(byId("detail").value) });
+byId("detail").oninput = () => { // the tree came with the frame: it is cut here, also in a pause
+  wanted = toGroups(byId("detail").value);
+  names = new Map(); // other groups, other names
+  if (frame) regroup();
+  showDetail();
+  paint();
 };
 
 function setOpacity(value) {
@@ -266,16 +380,18 @@ byId("picture").onclick = (event) => {
   const x = Math.floor(((event.clientX - box.left) / box.width) * frame.width);
   const y = Math.floor(((event.clientY - box.top) / box.height) * frame.height);
   const inside = x >= 0 && y >= 0 && x < frame.width && y < frame.height;
-  select(inside ? frame.ids[frame.labels[y * frame.width + x]] : null);
+  select(inside ? frame.labels[y * frame.width + x] : null);
 };
 byId("forget").onclick = () => select(null);
 
-function select(id) {
-  selected = id;
+function select(row) {
+  selected = row === null ? null : frame.ids[row];
+  members = new Set(frame.ids.filter((_, other) => row !== null && frame.group[other] === frame.group[row]));
+  keepSelection();
   byId("known").hidden = true;
-  byId("hint").hidden = id !== null;
+  byId("hint").hidden = row !== null;
   paint();
-  if (id !== null) ask(id);
+  if (row !== null) ask(selected);
 }
 
 async function ask(id) {
@@ -298,6 +414,9 @@ function showSegment(known) {
   byId("known").hidden = false;
   byId("swatch").style.background = `lab(${l}% ${a} ${b})`;
   byId("about-id").textContent = known.id + (known.alive ? "" : " (gone)");
+  const whole = frame.group.reduce((sum, root, row) => sum + (root === frame.chosen ? frame.areas[row] : 0), 0);
+  const share = (100 * whole) / frame.labels.length;
+  byId("about-group").textContent = frame.chosen < 0 ? "–" : `${members.size} segments, ${share.toFixed(1)} %`;
   byId("about-age").textContent = `${known.age} frames`;
   byId("about-area").textContent = `${known.area} px (${(100 * known.share).toFixed(1)} %)`;
   byId("about-colour").textContent = known.lab.map(Math.round).join(", ");

@@ -2,11 +2,12 @@
 
 A message begins with the length of its head (uint32) and the head, a JSON object padded to whole
 words: the status and, with a frame, its number and sizes. The frame follows. All numbers are
-little-endian; k segments, m runs:
+little-endian; k segments, n merges, m runs:
 
     ids        uint32 (k,)
     colours    uint8 (k, 4)     mean colour as RGBA
     centroids  float32 (k, 2)   x, y
+    merges     uint32 (n, 2)    segments that become one, in order: the first stands for both
     rows       uint32 (m,)      the segment of each run of pixels, in raster order
     lengths    uint16 (m,)      of the runs, none beyond the end of a line; an even number of them
     jpeg       the rest         the frame
@@ -109,11 +110,13 @@ def encode_frame(shown: LiveFrame) -> tuple[dict[str, int], bytes]:
         names.astype("<u4").tobytes(),
         _rgba(segments["colour"]).tobytes(),
         segments["centroid"].astype("<f4").tobytes(),
+        shown.merges.astype("<u4").tobytes(),
         rows[:runs].astype("<u4").tobytes(),
         lengths[:runs].astype("<u2").tobytes(),
         cv2.imencode(".jpg", _bgr(shown.frame.rgb), quality)[1].tobytes(),
     ]
     sizes = {"width": w, "height": h, "segments": len(segments), "runs": runs}
+    sizes["merges"] = len(shown.merges)
     return sizes, b"".join(parts)
 
 

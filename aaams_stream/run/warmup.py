@@ -59,6 +59,7 @@ def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
     live = LiveLevels((ids.shape[0], ids.shape[1]), Params())
     live.update(frame)
     live.groups(2)
+    live.merges()
     rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
     measure.find_runs(ids, np.unique(ids), rows, lengths)
 

@@ -150,3 +150,23 @@ def test_a_cut_counts_the_groups_that_show(shown, segments):
     group = np.empty(k, np.int32)
     levels.cut_shown(survivor, absorbed, np.array(shown), segments, group)
     assert len(np.unique(group[np.array(shown)])) == min(segments, sum(shown))
+
+
+@given(st.integers(0, 200), st.integers(1, 12))
+def test_merges_of_a_frame_cut_elsewhere_give_the_groups_that_are_told(seed, segments):
+    """Their names aside; as the page cuts them."""
+    live = LiveLevels(SHAPE, Params())
+    for frame in frames_of(random_tables(seed)):
+        live.update(frame)
+        ids, names = live.groups(segments)
+        merges = live.merges()
+        assert len(merges) <= len(ids) - 1
+        told = {frozenset(ids[names == name].tolist()) for name in names.tolist()}
+        stands = np.arange(len(ids))
+        for survivor, absorbed in merges[: len(ids) - len(told)].tolist():
+            assert stands[survivor] == survivor  # a merge is of groups that are there
+            assert stands[absorbed] == absorbed
+            stands[stands == absorbed] = survivor
+        cut = {frozenset(ids[stands == row].tolist()) for row in stands.tolist()}
+        # more than asked for: one was born into what hides, which does not count there
+        assert cut == told or len(told) > segments

@@ -239,7 +239,7 @@ def test_merge_level_of_regions_alike_is_zero_and_never_nan(seed, spread):
     b[5:] *= 3 * (1 + rng.normal() * 1e-16)
     for name in (PLAIN, SIZE_AWARE):
         level = merge_tree.merge_level(a, b, 4.0, 8.0, 1000.0, criterion_of(name))
-        assert 0 <= level < 1e-6
+        assert 0 <= level < 1e-4  # the root of what rounding leaves of logarithms of determinants
 
 
 def level_of(planes, density, gradient, masks, a, b, criterion):

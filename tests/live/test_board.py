@@ -33,7 +33,8 @@ def publish(board, index=0, at=0.0):
     """Show a frame that came in at a time; return it and its segments."""
     frame = Frame(index, Fraction(index, 4), moving_frames(index + 1)[index])
     found = standin.Segmenter().step(frame.rgb)
-    board.publish(Captured(frame, at), found)
+    merges = np.array([[row, row + 1] for row in range(len(found.segments) - 1)][::-1], np.int32)
+    board.publish(Captured(frame, at), found, merges.reshape(-1, 2))
     return frame, found
 
 
@@ -97,3 +98,15 @@ def test_live_frame_is_drawn_with_its_segments_over_it(board):
     expected = draw_view(frame.rgb, found.ids, "boundaries", opacity=0.5, segments=found.segments)
     np.testing.assert_array_equal(drawn, expected)
     assert (drawn != frame.rgb).any()
+
+
+def test_live_frame_is_drawn_at_any_number_of_groups(board):
+    frame, found = publish(board)
+    shown = board.newest
+    np.testing.assert_array_equal(shown.groups(len(found.segments)), found.ids)
+    for count in range(1, len(found.segments) + 1):
+        groups = shown.groups(count)
+        assert len(np.unique(groups)) == count
+        expected = draw_view(frame.rgb, groups, "objects", opacity=0.5, fine=found.ids)
+        np.testing.assert_array_equal(shown.drawn("objects", 0.5, count), expected)
+    assert (shown.groups(1) == found.ids.min()).all()

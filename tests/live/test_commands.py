@@ -27,6 +27,8 @@ pytestmark = pytest.mark.usefixtures("compiled")
         ({"do": "detail", "segments": 10**9}, "segments must be"),
         ({"do": "snapshot", "view": "../x"}, "view must be one of boundaries"),
         ({"do": "snapshot", "opacity": 7}, "opacity must be in 0..1"),
+        ({"do": "snapshot", "groups": 0}, "groups must be a whole number"),
+        ({"do": "snapshot", "groups": "25"}, "groups must be a whole number"),
         ({"do": "stop"}, "nothing is recorded"),
         ([], "expected a JSON object"),
         ("pause", "expected a JSON object"),
@@ -74,7 +76,7 @@ def test_commands_put_snapshots_and_recordings_into_the_folder_under_names_of_ou
             assert status == 200
             names.add(answer["saved"])
             assert cv2.imread(str(folder / answer["saved"])).shape == (120, 160, 3)
-        assert len(names) == 4
+        assert len(names) == len(LIVE_VIEWS)
         status, answer = ask(server.url, "/command", {"do": "record", "path": "/etc/x"})
         assert status == 200
         assert re.fullmatch(r"preview-\d{8}-\d{6}\.zarr", answer["recording"])

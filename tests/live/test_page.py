@@ -157,14 +157,21 @@ def test_page_loads_and_frames_advance(page, site):
     hold(page, site)
     assert page.inner_text("#fps") == f"{site.loop.status.fps:.1f}"
     assert page.inner_text("#latency").endswith(" ms")
-    assert int(page.inner_text("#segments")) > 1
+    assert int(page.inner_text("#segments").split()[0]) > 1
     assert page.inner_text("#warm").endswith(" %")
     assert int(page.inner_text("#dropped")) >= 0
     assert page.inner_text("#viewers") == "1"
 
 
+def show(page, view, detail=100):
+    """Choose a view, and how many groups it shows: 100 for every segment."""
+    page.click(f"#views >> text={view}")
+    page.locator("#detail").fill(str(detail))
+
+
 def test_page_shows_the_picture_and_the_segments_of_the_loop(page, site):
     shown = hold(page, site)
+    show(page, "Boundaries")
     picture = pixels(page, "video")[:, :, :3].astype(int)
     assert np.abs(picture - shown.frame.rgb).mean() < 12
     ids = shown.segmentation.ids
@@ -178,7 +185,7 @@ def test_page_changes_the_overlay_with_view_and_opacity(page, site):
     from aaams_stream.draw.views import id_colours
 
     shown = hold(page, site)
-    page.click("text=Colours")
+    show(page, "Colours")
     colours = pixels(page, "overlay")
     assert (colours[:, :, 3] == 255).all()
     assert len(np.unique(colours.reshape(-1, 4), axis=0)) <= len(shown.segmentation.segments)
@@ -219,16 +226,49 @@ def test_page_holds_the_picture_in_a_pause_and_a_step_moves_it_on(page, site):
     wait_for(page, "document.getElementById('phase').textContent == 'running'")
 
 
-def test_page_brings_the_wanted_detail_to_the_segmenter(page, site):
-    few = int(page.inner_text("#segments"))
-    page.locator("#detail").fill("60")
-    page.locator("#detail").dispatch_event("change")
-    wait_for(page, f"+document.getElementById('segments').textContent > {1.3 * few}")
-    assert site.loop.status.wanted == int(page.inner_text("#detail-value")) == 240
+def test_page_shows_objects_first_and_any_detail_of_a_frame_at_once(page, site):
+    """In a pause too, and nothing is asked of the segmenter: the tree comes with the frame."""
+    assert page.evaluate("document.querySelector('input[name=view]:checked').value") == "objects"
+    assert page.inner_text("#detail-value") == "25"
+    shown = hold(page, site)
+    asked = site.loop.status.wanted
+    for value, count in ((0, 2), (30, 10), (60, 50), (100, None)):
+        show(page, "Boundaries", value)
+        assert page.inner_text("#detail-value") == (str(count) if count else "all")
+        ids = shown.groups(count) if count else shown.segmentation.ids
+        edges = np.zeros(ids.shape, bool)
+        edges[:, :-1] = ids[:, :-1] != ids[:, 1:]
+        edges[:-1] |= ids[:-1] != ids[1:]
+        np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] > 0, edges)
+        groups, every = len(np.unique(ids)), len(shown.segmentation.segments)
+        told = f"{groups} of {every}" if groups < every else str(every)
+        assert page.inner_text("#segments") == told
+        show(page, "Objects", value)
+        painted = pixels(page, "overlay")[~edges]
+        assert (painted[:, 3] == 255).all()
+        assert len(np.unique(painted, axis=0)) <= 2 * groups  # with lines between segments
+    assert site.loop.status.wanted == asked
+
+
+def test_page_selects_the_group_that_is_shown(page, site):
+    shown = hold(page, site)
+    show(page, "Boundaries", 20)
+    box = page.locator("#picture").bounding_box()
+    page.click("#picture", position={"x": box["width"] * 0.3, "y": box["height"] * 0.4})
+    page.wait_for_selector("#known", state="visible")
+    groups = shown.groups(int(page.inner_text("#detail-value")))
+    mine = groups == groups[int(240 * 0.4), int(320 * 0.3)]
+    count = len(np.unique(shown.segmentation.ids[mine]))
+    assert page.inner_text("#about-group") == f"{count} segments, {100 * mine.mean():.1f} %"
+    site.camera.send(15)
+    page.click("#step")  # it goes on with what is left of it
+    wait_for(page, f"document.getElementById('picture').dataset.frame == {shown.number + 1}")
+    assert (pixels(page, "overlay") == 255).all(axis=2).any()
 
 
 def test_page_shows_a_segment_at_a_click_and_follows_it(page, site):
     shown = hold(page, site)
+    show(page, "Boundaries")
     box = page.locator("#picture").bounding_box()
     at = {"x": box["width"] * 0.3, "y": box["height"] * 0.4}
     page.click("#picture", position=at)
@@ -249,7 +289,7 @@ def test_page_shows_a_segment_at_a_click_and_follows_it(page, site):
 
 def test_page_saves_a_snapshot_of_what_it_shows(page, site):
     hold(page, site)
-    page.click("text=Colours")
+    show(page, "Colours", 60)
     page.click("#snapshot")
     wait_for(page, "document.getElementById('message').textContent.startsWith('Saved')")
     name = page.inner_text("#message").removeprefix("Saved ")

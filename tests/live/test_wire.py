@@ -36,6 +36,8 @@ def test_frame_that_is_sent_is_what_was_segmented(stream):
     assert seen.head["glass"] == 0.5
     np.testing.assert_array_equal(seen.ids, shown.segmentation.ids)
     np.testing.assert_allclose(seen.centroids, shown.segmentation.segments["centroid"])
+    np.testing.assert_array_equal(seen.merges, shown.merges)
+    assert len(shown.merges) == len(shown.segmentation.segments) - 1
     assert np.abs(seen.rgb.astype(int) - shown.frame.rgb).mean() < 12
     means = 255 * skimage.color.lab2rgb(shown.segmentation.segments["colour"])
     np.testing.assert_allclose(seen.colours[:, :3], means, atol=2)

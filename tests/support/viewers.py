@@ -26,6 +26,7 @@ class Seen(NamedTuple):
     rgb: NDArray[np.uint8] | None = None  # (h, w, 3)
     colours: NDArray[np.uint8] | None = None  # (k, 4)
     centroids: NDArray[np.float32] | None = None  # (k, 2)
+    merges: NDArray[np.uint32] | None = None  # (n, 2)
 
 
 def ask(
@@ -123,11 +124,12 @@ def unpack(data: bytes) -> Seen:
         return Seen(head)
     at = 4 + length
     parts = []
-    k, m = head["segments"], head["runs"]
-    for dtype, count in (("<u4", k), ("u1", 4 * k), ("<f4", 2 * k), ("<u4", m), ("<u2", m)):
+    k, n, m = head["segments"], head["merges"], head["runs"]
+    kinds = (("<u4", k), ("u1", 4 * k), ("<f4", 2 * k), ("<u4", 2 * n), ("<u4", m), ("<u2", m))
+    for dtype, count in kinds:
         parts.append(np.frombuffer(data, dtype, count, at))
         at += parts[-1].nbytes
-    ids, colours, centroids, rows, lengths = parts
+    ids, colours, centroids, merges, rows, lengths = parts
     jpeg = cv2.imdecode(np.frombuffer(data, np.uint8, -1, at), cv2.IMREAD_COLOR)
     labels = np.repeat(rows, lengths).reshape(head["height"], head["width"])
     return Seen(
@@ -136,4 +138,5 @@ def unpack(data: bytes) -> Seen:
         cv2.cvtColor(jpeg, cv2.COLOR_BGR2RGB),
         colours.reshape(-1, 4),
         centroids.reshape(-1, 2),
+        merges.reshape(-1, 2),
     )
