@@ -41,7 +41,7 @@ class ObjectTuning:
     and is left out.
     """
 
-    # Power of the motion against the scene, and the motion that is added to it: noise. Larger power:
+    # Power of the motion against the scene, and the motion that is added to it: noise. Larger:
     # limbs and specks that move fastest come first; smaller: large still things do.
     motion_power: float = 1.5
     motion_floor: float = 0.5
