@@ -162,7 +162,7 @@ class SceneSums:
         outline = sums[:, 11]
         rim = np.maximum(outline - contact, 0.0)
         groups = Groups(
-            _moments(sums),
+            moments_of(sums),
             np.stack([sums[:, 10], outline, rim, contact, across], axis=1),
             np.zeros(len(there)),  # filled in as groups form
             np.zeros(len(there)),
@@ -178,7 +178,7 @@ class SceneSums:
         return there, groups, links, series
 
 
-def _moments(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def moments_of(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return volume twice, mean colour (3) and its scatter (6) of tracks."""
     volume = sums[:, :1]
     mean = sums[:, 1:4] / volume

@@ -50,7 +50,7 @@ class LevelTuning:
     # Share of the picture at which a group weighs 1, and the power of the share. Larger power: the
     # large stay apart, and small groups join them early; 0: groups of any size.
     size_unit: float = 0.0065
-    size_power: float = 0.35
+    size_power: float = 0.3
     # Contrast along the contact at which it weighs 1, in L*a*b* units, and its power. Larger power:
     # soft passages join what differs; 0: only what is inside counts.
     edge_unit: float = 5.0
@@ -70,7 +70,7 @@ class LevelTuning:
     motion_area: float = 0.0015
     # Power of the share of the smaller one's outline that two groups have in common, and what is
     # added to it. Larger power: what is surrounded joins, what barely touches does not.
-    contact_power: float = 0.2
+    contact_power: float = 0.3
     contact_floor: float = 0.05
     # Power of one plus how many times (ln) more textured one is than the other, and the squared
     # L*a*b* units below which texture is noise.
@@ -81,7 +81,7 @@ class LevelTuning:
     unrest_power: float = 0.4
     # Power of the share of the scene in which the one that is seen less is seen. Larger: what is
     # seen for a moment joins something sooner, and lives are longer; 0: time does not count.
-    seen_power: float = 0.1
+    seen_power: float = 0.15
     # Moments of time at which motions are compared; a longer scene has longer moments. More: turns
     # are told apart in long scenes, at more time for each comparison.
     moments: int = 128

@@ -152,6 +152,38 @@ def fit_scene(rows, begin, end, size, unit_sq, moved):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def add_row(rows, i, sums):
+    """Add row i to the sums of its track: see `gather_segments`."""
+    r = rows.track[i]
+    area = np.float64(rows.area[i])
+    c0 = np.float64(rows.colour[i, 0])
+    c1 = np.float64(rows.colour[i, 1])
+    c2 = np.float64(rows.colour[i, 2])
+    s0 = np.float64(rows.spread[i, 0])
+    s1 = np.float64(rows.spread[i, 1])
+    s2 = np.float64(rows.spread[i, 2])
+    sums[r, 0] += area
+    sums[r, 1] += area * c0
+    sums[r, 2] += area * c1
+    sums[r, 3] += area * c2
+    sums[r, 4] += area * (c0 * c0 + s0 * s0)
+    sums[r, 5] += area * c0 * c1
+    sums[r, 6] += area * c0 * c2
+    sums[r, 7] += area * (c1 * c1 + s1 * s1)
+    sums[r, 8] += area * c1 * c2
+    sums[r, 9] += area * (c2 * c2 + s2 * s2)
+    sums[r, 10] += area * (s0 * s0 + s1 * s1 + s2 * s2)
+    sums[r, 11] += np.float64(rows.perimeter[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_colours(rows, sums):
+    """Add all rows to the sums of their tracks, without their motion."""
+    for i in range(rows.frame.size):
+        add_row(rows, i, sums)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def gather_segments(rows, size, unit_sq, sums, span, series, state, bins):
     """Add rows of whole frames to the sums of their tracks.
 
@@ -176,24 +208,7 @@ def gather_segments(rows, size, unit_sq, sums, span, series, state, bins):
             state[1] = halve(series, state[1])
         r = rows.track[i]
         area = np.float64(rows.area[i])
-        c0 = np.float64(rows.colour[i, 0])
-        c1 = np.float64(rows.colour[i, 1])
-        c2 = np.float64(rows.colour[i, 2])
-        s0 = np.float64(rows.spread[i, 0])
-        s1 = np.float64(rows.spread[i, 1])
-        s2 = np.float64(rows.spread[i, 2])
-        sums[r, 0] += area
-        sums[r, 1] += area * c0
-        sums[r, 2] += area * c1
-        sums[r, 3] += area * c2
-        sums[r, 4] += area * (c0 * c0 + s0 * s0)
-        sums[r, 5] += area * c0 * c1
-        sums[r, 6] += area * c0 * c2
-        sums[r, 7] += area * (c1 * c1 + s1 * s1)
-        sums[r, 8] += area * c1 * c2
-        sums[r, 9] += area * (c2 * c2 + s2 * s2)
-        sums[r, 10] += area * (s0 * s0 + s1 * s1 + s2 * s2)
-        sums[r, 11] += np.float64(rows.perimeter[i])
+        add_row(rows, i, sums)
         if series.head[r] < 0:
             span[r, 0] = rows.frame[i]
         span[r, 1] = rows.frame[i]
@@ -284,3 +299,32 @@ def refill(pairs, count):
     for row in range(count):
         slot = find_slot(pairs.first[row], pairs.second[row], pairs)
         pairs.slots[slot] = row
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fade_contacts(old, old_sums, fade, new, new_sums, pairs, sums):
+    """Write the union of two tables of pairs, both in order, and old sums that fade plus new ones.
+
+    old, new: (m,) and (n,) uint64 in which each pair is once; sums (·, 2) float64. Writes pairs and
+    sums (at least m + n rows); returns how many there are.
+    """
+    i = 0
+    j = 0
+    count = 0
+    while i < old.size or j < new.size:
+        if j == new.size or (i < old.size and old[i] <= new[j]):
+            pairs[count] = old[i]
+            for c in range(2):
+                sums[count, c] = fade * old_sums[i, c]
+            if j < new.size and new[j] == old[i]:
+                for c in range(2):
+                    sums[count, c] += new_sums[j, c]
+                j += 1
+            i += 1
+        else:
+            pairs[count] = new[j]
+            for c in range(2):
+                sums[count, c] = new_sums[j, c]
+            j += 1
+        count += 1
+    return count

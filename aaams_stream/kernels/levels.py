@@ -384,7 +384,7 @@ def merge_groups(groups, links, series, nearness, nodes):
     scored = np.empty(tracks, np.float64)  # volume when all links of a slot were scored
     for r in range(tracks):
         scored[r] = moments[r, 0]
-        note_node(r, r, groups, series, nodes)
+        note_node(r, np.int32(r), groups, series, nodes)
     survivor = np.empty(tracks - 1, np.int32)
     absorbed = np.empty(tracks - 1, np.int32)
     level = np.zeros(tracks - 1, np.float64)
@@ -443,12 +443,13 @@ def merge_groups(groups, links, series, nearness, nodes):
         if parent[r] == r and (rest < 0 or name[r] < name[rest]):
             rest = np.int32(r)
     last = 2.0 * highest if highest > 0.0 else 1.0
-    for r in range(tracks):  # what never touched: in the order of slots, all at one level
+    for slot in range(tracks):  # what never touched: in the order of slots, all at one level
+        r = np.int32(slot)
         if parent[r] == r and r != rest:
             survivor[merges] = name[rest]
             absorbed[merges] = name[r]
             level[merges] = last
-            join_groups(rest, r, -1, groups, links)
+            join_groups(rest, r, np.int64(-1), groups, links)
             join_series(rest, r, series)
             note_node(tracks + merges, rest, groups, series, nodes)
             merges += 1
@@ -479,3 +480,29 @@ def resolve_nodes(survivor, absorbed, span, rows):
         rows[new, 3] = max(rows[a, 3], rows[b, 3])
         node[survivor[i]] = new
     rows[2 * tracks - 2, 1] = 2 * tracks - 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cut_shown(survivor, absorbed, shown, segments, group):
+    """Write the lowest row of the group of each row, with so many merges that few enough show.
+
+    shown (k,) bool: which rows are seen; a group shows if one of its rows is. Writes group (k,)
+    int32 with at most `segments` groups that show.
+    """
+    parent = numbers(0, group.size)
+    shows = np.empty(group.size, np.bool_)
+    count = 0
+    for r in range(group.size):
+        shows[r] = shown[r]
+        count += int(shown[r])
+    i = 0
+    while count > segments and i < survivor.size:
+        a = survivor[i]
+        b = absorbed[i]
+        parent[b] = a
+        if shows[a] and shows[b]:
+            count -= 1
+        shows[a] = shows[a] or shows[b]
+        i += 1
+    for r in range(group.size):  # a parent is the lower one: its group is known by then
+        group[r] = group[parent[r]] if parent[r] != r else r

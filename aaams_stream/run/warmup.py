@@ -44,16 +44,21 @@ def warm_stream(should_stop: Callable[[], bool] = lambda: False) -> None:
 
 
 def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
-    """Do what readers of a frame do: pool over its segments, list its runs, build a tree."""
+    """Do what readers of a frame do: pool over its segments, list its runs, build trees."""
     import numpy as np
 
     from aaams_stream.core.levels import levels_of_frame
+    from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
     from aaams_stream.kernels import measure
+    from aaams_stream.params import Params
 
     ids = frame.ids
     pool(ids, rgb)
     levels_of_frame(frame)
+    live = LiveLevels((ids.shape[0], ids.shape[1]), Params())
+    live.update(frame)
+    live.groups(2)
     rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
     measure.find_runs(ids, np.unique(ids), rows, lengths)
 

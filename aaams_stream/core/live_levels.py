@@ -1,0 +1,299 @@
+"""The tree over tracks while a stream runs: causal, from sums that fade.
+
+What `core/levels.py` knows of a whole scene is known here of its last seconds. The tree is over
+the tracks of the frame at hand, and is built anew every few frames; names of groups last.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.core.level_sums import moments_of
+from aaams_stream.core.levels import DEFAULT, LevelTuning, nearness_of
+from aaams_stream.kernels import level_sums as sums_kernels
+from aaams_stream.kernels import levels as kernels
+from aaams_stream.kernels.level_sums import Rows, Series
+from aaams_stream.kernels.levels import Groups, Links
+from aaams_stream.model import EventKind, FrameSegmentation
+from aaams_stream.params import Params
+
+FADE = 0.97  # of the sums, a frame: half is forgotten after a second of film
+TIMES = 8  # moments of time that are remembered, of STRIDE frames each
+STRIDE = 4
+MEMORY = 32  # frames for which a track that is gone is remembered: it may tie others together
+EVERY = 10  # frames between trees, later on; what comes in between joins what it touches most
+KEPT = 8  # numbers of segments whose names are remembered
+_GROWTH = 1.3  # live: see LevelTuning.growth
+_ROUNDS = 8  # in which tracks born since join others
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+class _Tree(NamedTuple):
+    """A tree over the tracks of a frame, by their ids."""
+
+    ids: NDArray[np.uint32]  # (k,)
+    survivor: NDArray[np.int32]  # (k - 1,) rows
+    absorbed: NDArray[np.int32]
+
+
+class _Named(NamedTuple):
+    """Names of groups by the ids of tracks, which are in order."""
+
+    ids: NDArray[np.uint32]
+    names: NDArray[np.uint32]
+
+
+class LiveLevels:
+    """Groups of the tracks of a running stream, at any number of segments.
+
+    `update` takes each frame, `groups` tells of the last. A group keeps its name while most of it
+    stays; names are asked for by number of segments, and last for those asked for of late.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], params: Params, tuning: LevelTuning = DEFAULT
+    ) -> None:
+        self._shape = shape
+        self._params = params
+        self._tuning = tuning
+        self._named: OrderedDict[int, _Named] = OrderedDict()
+        self._ids = np.zeros(0, np.uint32)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Forget all but names: a new scene has new ids."""
+        self._ids = np.zeros(0, np.uint32)  # that are remembered, in order; rows of what follows
+        self._last = np.zeros(0, np.int64)  # frame in which each was seen last
+        self._sums = np.zeros((0, 12))
+        self._series = np.zeros((0, TIMES, 3))
+        self._pairs = np.zeros(0, np.uint64)  # ids of both, in order
+        self._contacts = np.zeros((0, 2))
+        self._frames = 0
+        self._weight = 0.0  # frames, faded
+        self._tree: _Tree | None = None
+
+    def update(self, frame: FrameSegmentation) -> None:
+        """Take the next frame."""
+        if (frame.events["kind"] == EventKind.CUT).any():
+            self._restart()
+        build = self._tree is None or self._frames % EVERY == 0 or self._frames in (1, 2, 4)
+        if build:
+            self._forget()
+        self._remember(np.ascontiguousarray(frame.segments["id"]))
+        self._add_segments(frame.segments)
+        self._add_contacts(frame.adjacency)
+        if build:
+            self._tree = self._build()
+        self._frames += 1
+
+    def _forget(self) -> None:
+        """Drop the tracks that have been gone for long, and their pairs."""
+        recent = self._last + MEMORY >= self._frames
+        self._ids, self._last = self._ids[recent], self._last[recent]
+        self._sums, self._series = self._sums[recent], self._series[recent]
+        here = _contains(self._ids, self._pairs >> _HALF)
+        here &= _contains(self._ids, self._pairs & _LOW)
+        self._pairs, self._contacts = self._pairs[here], self._contacts[here]
+
+    def _remember(self, ids: NDArray[np.uint32]) -> None:
+        """Let rows be the tracks of the new frame and those gone of late; what was known fades."""
+        old, sums, series, last = self._ids, self._sums, self._series, self._last
+        self._ids = np.union1d(old, ids)
+        known = np.searchsorted(self._ids, old)
+        self._sums = np.zeros((len(self._ids), 12))
+        self._series = np.zeros((len(self._ids), TIMES, 3))
+        self._last = np.full(len(self._ids), self._frames)
+        self._sums[known] = FADE * sums
+        self._series[known] = series
+        self._last[known] = last
+        self._last[np.searchsorted(self._ids, ids)] = self._frames
+        self._weight = FADE * self._weight + 1.0
+
+    def _add_segments(self, segments: NDArray[Any]) -> None:
+        n = len(segments)
+        track = np.searchsorted(self._ids, np.ascontiguousarray(segments["id"]))
+        rows = Rows(
+            frame=np.zeros(n, np.int64),
+            track=track,
+            area=np.ascontiguousarray(segments["area"]),
+            centroid=np.ascontiguousarray(segments["centroid"]),
+            colour=np.ascontiguousarray(segments["colour"]),
+            spread=np.ascontiguousarray(segments["colour_spread"]),
+            perimeter=np.ascontiguousarray(segments["perimeter"]),
+            motion=np.ascontiguousarray(segments["motion"]),
+        )
+        moved = np.empty((n, 2))
+        if n:
+            unit_sq = self._tuning.motion_unit**2 * self._shape[0] * self._shape[1]
+            sums_kernels.fit_scene(rows, 0, n, 0.5 * max(self._shape), unit_sq, moved)
+        sums_kernels.add_colours(rows, self._sums)
+        slot = self._frames // STRIDE % TIMES
+        if self._frames % STRIDE == 0:
+            self._series[:, slot] = 0.0
+        area = rows.area.astype(np.float64)
+        self._series[track, slot, 0] += area
+        self._series[track, slot, 1:] += area[:, None] * moved
+
+    def _add_contacts(self, adjacency: NDArray[Any]) -> None:
+        """Fade the sums of pairs and add those of the frame."""
+        first, second = adjacency["first"].astype(np.uint64), adjacency["second"].astype(np.uint64)
+        new = (first << _HALF) | second
+        length = adjacency["length"].astype(np.float64)
+        fresh = np.stack([length, length * adjacency["contrast"]], axis=1)
+        room = len(self._pairs) + len(new)
+        pairs, contacts = np.empty(room, np.uint64), np.empty((room, 2))
+        count = sums_kernels.fade_contacts(
+            *(self._pairs, self._contacts, FADE, new, fresh, pairs, contacts)
+        )
+        self._pairs, self._contacts = pairs[:count], contacts[:count]
+
+    def _ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the rows of both tracks of each pair."""
+        first = np.searchsorted(self._ids, (self._pairs >> _HALF).astype(np.uint32))
+        second = np.searchsorted(self._ids, (self._pairs & _LOW).astype(np.uint32))
+        return first.astype(np.int32), second.astype(np.int32)
+
+    def _build(self) -> _Tree:
+        """Return the tree over the tracks that are remembered."""
+        k = len(self._ids)
+        if k < 2:
+            none = np.zeros(0, np.int32)
+            return _Tree(self._ids, none, none)
+        sums = self._sums
+        zeros = np.zeros(k)
+        groups = Groups(
+            moments_of(sums),
+            np.stack([sums[:, 10], sums[:, 11], zeros, zeros, zeros], axis=1),
+            zeros,
+            zeros.copy(),
+        )
+        links = Links(*self._ends(), self._contacts[:, 0].copy(), self._contacts[:, 1].copy())
+        pixels = self._shape[0] * self._shape[1]
+        times = min(self._frames // STRIDE + 1, TIMES)
+        nearness = nearness_of(self._params, self._tuning, pixels, times, 1)._replace(
+            pixels=self._weight * pixels,
+            sure_area=self._tuning.motion_area * pixels * min(self._frames + 1, STRIDE),
+            growth=_GROWTH,
+        )
+        nodes = np.empty((2 * k - 1, kernels.NODE_COLUMNS))
+        survivor, absorbed, _ = kernels.merge_groups(
+            groups, links, _as_lists(self._series), nearness, nodes
+        )
+        return _Tree(self._ids, survivor, absorbed)
+
+    def groups(self, segments: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the ids of the frame in their order, and the name of the group of each.
+
+        As many groups in the frame as asked for at most.
+        """
+        ids, names = self.all_groups(segments)
+        here = self._last == self._frames - 1
+        return ids[here], names[here]
+
+    def all_groups(self, segments: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the same of all ids that are remembered, seen in the frame or gone of late."""
+        if segments < 1:
+            raise ValueError(f"segments must be >= 1, got {segments}")
+        if self._tree is None:
+            return self._ids, self._ids
+        known = self._named.pop(segments, _Named(np.zeros(0, np.uint32), np.zeros(0, np.uint32)))
+        group = self._cut(self._tree, segments)
+        names = _names(self._ids, group, self._sums[:, 0], known)
+        self._named[segments] = _Named(self._ids, names)
+        while len(self._named) > KEPT:
+            self._named.popitem(last=False)
+        return self._ids, names
+
+    def _cut(self, tree: _Tree, segments: int) -> NDArray[np.int64]:
+        """Return a number of the group of each track that is remembered."""
+        here = self._ids[self._last == self._frames - 1]
+        if len(here) <= segments:
+            return np.arange(len(self._ids))
+        of_tree = np.empty(len(tree.ids), np.int32)
+        shown = np.isin(tree.ids, here, assume_unique=True)
+        kernels.cut_shown(tree.survivor, tree.absorbed, shown, segments, of_tree)
+        at = np.minimum(np.searchsorted(tree.ids, self._ids), len(tree.ids) - 1)
+        known = tree.ids[at] == self._ids
+        group = np.where(known, of_tree[at], -1).astype(np.int64)
+        if known.all():
+            return group
+        # Tracks born since the tree was built join what they touch most; what touches only such
+        # follows in a later round.
+        first, second = self._ends()
+        new, other = np.concatenate([first, second]), np.concatenate([second, first])
+        born = np.flatnonzero(~known[new])
+        born = born[np.argsort(np.tile(self._contacts[:, 0], 2)[born], kind="stable")]
+        new, other = new[born], other[born]
+        for _ in range(_ROUNDS):
+            joins = (group[new] < 0) & (group[other] >= 0)
+            if not joins.any():
+                break
+            group[new[joins]] = group[other[joins]]  # the longest contact is last, and stays
+        lone = np.flatnonzero(group < 0)
+        group[lone] = len(tree.ids) + lone
+        return group
+
+
+def _as_lists(dense: NDArray[np.float64]) -> Series:
+    """Return series (k, t, 3) as lists of the moments in which tracks are seen."""
+    track, time = np.nonzero(dense[:, :, 0] > 0)
+    entries = len(track)
+    begin = np.searchsorted(track, np.arange(len(dense)))
+    end = np.searchsorted(track, np.arange(len(dense)), side="right")
+    following = np.arange(1, entries + 1, dtype=np.int32)
+    following[end[end > begin] - 1] = -1
+    head = np.where(end > begin, begin, -1).astype(np.int32)
+    tail = np.where(end > begin, end - 1, -1).astype(np.int32)
+    return Series(head, tail, following, time.astype(np.int32), dense[track, time])
+
+
+def _contains(ids: NDArray[np.uint32], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return which of the wanted are among the ids, which are in order."""
+    if not len(ids):
+        return np.zeros(len(wanted), np.bool_)
+    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    found: NDArray[np.bool_] = ids[at] == wanted
+    return found
+
+
+def _names(
+    ids: NDArray[np.uint32], group: NDArray[np.int64], area: NDArray[np.float64], known: _Named
+) -> NDArray[np.uint32]:
+    """Return the name of the group of each track.
+
+    A name stays with the group that has most of what bore it, and a group takes the name of the
+    largest such part; another one is named by its lowest id that is no name yet.
+    """
+    numbers, row = np.unique(group, return_inverse=True)
+    name_of = np.zeros(len(numbers), np.uint32)
+    if len(known.ids):
+        at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
+        old = np.where(known.ids[at] == ids, known.names[at], 0)
+        bore = old > 0
+        cells, cell = np.unique(
+            old[bore].astype(np.int64) * len(numbers) + row[bore], return_inverse=True
+        )
+        shared = np.bincount(cell, area[bore], len(cells))
+        taken: set[int] = set()
+        for c in np.lexsort((cells, -shared)).tolist():
+            name, g = divmod(int(cells[c]), len(numbers))
+            if name not in taken:  # the largest part of what bore it decides, also where it fails
+                taken.add(name)
+                if name_of[g] == 0:
+                    name_of[g] = name
+    used = set(name_of[name_of > 0].tolist())
+    spare = int(ids.max(initial=0))
+    for g in np.flatnonzero(name_of == 0).tolist():
+        own = (int(i) for i in ids[row == g] if int(i) not in used)
+        name = next(own, 0)
+        while name == 0 or name in used:
+            spare += 1
+            name = spare
+        name_of[g] = name
+        used.add(name)
+    return name_of[row]
