@@ -384,7 +384,7 @@ def merge_groups(groups, links, series, nearness, nodes):
     scored = np.empty(tracks, np.float64)  # volume when all links of a slot were scored
     for r in range(tracks):
         scored[r] = moments[r, 0]
-        note_node(r, r, groups, series, nodes)
+        note_node(r, np.int32(r), groups, series, nodes)
     survivor = np.empty(tracks - 1, np.int32)
     absorbed = np.empty(tracks - 1, np.int32)
     level = np.zeros(tracks - 1, np.float64)
@@ -443,12 +443,13 @@ def merge_groups(groups, links, series, nearness, nodes):
         if parent[r] == r and (rest < 0 or name[r] < name[rest]):
             rest = np.int32(r)
     last = 2.0 * highest if highest > 0.0 else 1.0
-    for r in range(tracks):  # what never touched: in the order of slots, all at one level
+    for slot in range(tracks):  # what never touched: in the order of slots, all at one level
+        r = np.int32(slot)
         if parent[r] == r and r != rest:
             survivor[merges] = name[rest]
             absorbed[merges] = name[r]
             level[merges] = last
-            join_groups(rest, r, -1, groups, links)
+            join_groups(rest, r, np.int64(-1), groups, links)
             join_series(rest, r, series)
             note_node(tracks + merges, rest, groups, series, nodes)
             merges += 1

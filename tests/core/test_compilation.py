@@ -44,13 +44,20 @@ def test_images_and_streams_have_their_kernels_compiled_for_one_signature_only()
 import numpy as np
 from aaams_stream import segment_image
 from aaams_stream.jit import STREAM_FILES, kernels_of
+from aaams_stream.core.levels import levels_of_frame
+from aaams_stream.core.live_levels import LiveLevels
 from aaams_stream.core.segmenter import Segmenter
+from aaams_stream.params import Params
 rng = np.random.default_rng(0)
 for shape in ((20, 33, 3), (40, 48), (90, 80, 3)):  # the last one is segmented at a smaller size
     segmenter = Segmenter()
     noise = rng.integers(0, 255, shape, np.uint8)
+    live = LiveLevels(shape[:2], Params())
     for frame in (noise, noise, np.roll(noise, 1, 1), 255 - noise, noise[::-1, ::-1]):
-        segmenter.step(frame)
+        result = segmenter.step(frame)
+        levels_of_frame(result)
+        live.update(result)
+        live.groups(5)
     segment_image(noise)
 for file in STREAM_FILES:
     for kernel in kernels_of(file):

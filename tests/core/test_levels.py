@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import level_reference
 from support.level_tables import SHAPE, random_tables, tables, things
 
+from aaams_stream.core.level_sums import SceneSums
 from aaams_stream.core.levels import (
     ADJACENCY_NEEDED,
     DEFAULT,
     SEGMENTS_NEEDED,
     LevelBuilder,
     LevelTuning,
+    nearness_of,
 )
 from aaams_stream.model import HIERARCHY_DTYPE
 from aaams_stream.params import Params
@@ -165,20 +168,66 @@ def test_a_long_scene_is_kept_in_few_moments():
     assert len(builder.finish()) == 1
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_tree_is_that_of_its_definition(seed):
+    """The kernel keeps lists, a heap and a table of links; the definition scores all pairs anew."""
+    scene = SceneSums(SHAPE, 5, DEFAULT.motion_unit)
+    scene.add(*random_tables(seed, tracks=16, frames=12)[:2])
+    pixels = SHAPE[0] * SHAPE[1]
+    nearness = nearness_of(Params(), EXACT, pixels, 12, scene.stride)
+    expected = level_reference.merges(*scene.graph()[1:], nearness)
+    assert len(expected) > 8
+    tree = tree_of(random_tables(seed, tracks=16, frames=12), dataclasses.replace(EXACT, moments=5))
+    found = tree[: len(expected)]
+    assert merges_of(found) == [(a + 1, b + 1) for a, b, _ in expected]
+    np.testing.assert_allclose(found["level"], [level for *_, level in expected], rtol=1e-5)
+
+
 def test_levels_with_more_growth_stay_close_to_the_exact_ones():
     for seed in range(5):
         exact, close = (tree_of(random_tables(seed, 20), t) for t in (EXACT, DEFAULT))
         np.testing.assert_allclose(exact["level"], close["level"], rtol=0.1)
 
 
+OTHERS = {
+    "colour_power": 1.0,
+    "size_unit": 0.02,
+    "size_power": 0.6,
+    "edge_unit": 9.0,
+    "edge_power": 0.9,
+    "motion_unit": 0.1,
+    "motion_sq": 9.0,
+    "motion_power": 1.0,
+    "motion_area": 0.1,
+    "contact_power": 0.9,
+    "contact_floor": 0.5,
+    "texture_power": 2.0,
+    "texture_floor": 40.0,
+    "unrest_power": 1.0,
+    "seen_power": 0.9,
+    "moments": 2,
+    "growth": 3.0,
+}
+
+
+@pytest.mark.parametrize("field", OTHERS)
+def test_every_constant_is_heeded(field):
+    parts = random_tables(7, tracks=20)
+    parts[0]["colour_spread"] *= np.random.default_rng(0).uniform(0.5, 4, (len(parts[0]), 1))
+    other = dataclasses.replace(DEFAULT, **{field: OTHERS[field]})
+    assert tree_of(parts, other).tobytes() != tree_of(parts).tobytes()
+
+
 def test_tunings_are_equal_by_value():
     assert LevelTuning() == DEFAULT
     assert dataclasses.replace(DEFAULT, growth=2.0) != DEFAULT
+    assert {field.name for field in dataclasses.fields(LevelTuning)} == set(OTHERS)
 
 
 DIGEST = """
 import sys
 sys.path.insert(0, {tests!r})
+from support import level_reference
 from support.level_tables import SHAPE, random_tables
 from aaams_stream.core.levels import LevelBuilder
 from aaams_stream.params import Params
