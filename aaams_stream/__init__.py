@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aaams_stream.core.image import ImageSegmentation
+    from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
     from aaams_stream.model import FrameSegmentation
@@ -34,6 +35,7 @@ _HOMES = {
     "Followed": "objects.tracker",
     "FrameSegmentation": "model",
     "ImageSegmentation": "core.image",
+    "LiveLevels": "core.live_levels",
     "Params": "params",
     "Segmenter": "run.compiled",
     "SinkError": "errors",
@@ -58,6 +60,7 @@ __all__ = [
     "Followed",
     "FrameSegmentation",
     "ImageSegmentation",
+    "LiveLevels",
     "Params",
     "Segmenter",
     "SinkError",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
 from typing import Any
@@ -150,6 +150,10 @@ class FrameSegmentation:
     events: NDArray[Any]  # (e,) EVENT_DTYPE, in the order they happened
     stats: Mapping[str, float]  # segments, warm (share of pixels taken over), seconds per stage
     rgb: NDArray[np.uint8] | None = None  # (h, w, 3) the picture, where a stream brings it along
+    # What `groups` asks, where a tree over tracks is kept.
+    grouping: Callable[[int], NDArray[np.uint32]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if self.ids.dtype != np.uint32 or self.ids.ndim != 2:
@@ -157,3 +161,17 @@ class FrameSegmentation:
         tables = (self.segments.dtype, self.adjacency.dtype, self.events.dtype)
         if tables != (SEGMENT_DTYPE, ADJACENCY_DTYPE, EVENT_DTYPE):
             raise ValueError("segments, adjacency and events must have the dtypes of this module")
+
+    def groups(self, *, segments: int) -> NDArray[np.uint32]:
+        """Return the group of each id (n + 1,), about so many in the frame; 0 stays 0.
+
+        `frame.groups(segments=25)[frame.ids]` is the frame in groups. In a stream, groups are known
+        from the frames so far, keep their names while most of them stays, and can be asked of the
+        newest frame; those of a volume are known from all its frames.
+        """
+        if self.grouping is None:
+            raise ValueError(
+                "groups are known of frames that `stream` and `replay` yield; for those of a "
+                "Segmenter, keep a LiveLevels"
+            )
+        return self.grouping(segments)

@@ -62,7 +62,7 @@ class LiveLevels:
         self._params = params
         self._tuning = tuning
         self._named: OrderedDict[int, _Named] = OrderedDict()
-        self._ids = np.zeros(0, np.uint32)
+        self.newest: int | None = None  # index of the frame taken last
         self._restart()
 
     def _restart(self) -> None:
@@ -90,6 +90,7 @@ class LiveLevels:
         if build:
             self._tree = self._build()
         self._frames += 1
+        self.newest = frame.index
 
     def _forget(self) -> None:
         """Drop the tracks that have been gone for long, and their pairs."""

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Generator
 from contextlib import closing
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Frame, FrameSegmentation
@@ -20,6 +22,7 @@ from aaams_stream.run.threads import AHEAD, prefetch
 from aaams_stream.source import open_source
 
 if TYPE_CHECKING:
+    from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.store import Volume
 
 
@@ -37,8 +40,10 @@ def stream(
 
     Takes what `segment_video` takes, and stores nothing. No frame depends on one that follows.
     Decoding and the stages of the segmenter run on threads of their own, a few frames ahead of
-    what was yielded; they end with the generator.
+    what was yielded; they end with the generator. A frame can be asked for its `groups` until the
+    next one is.
     """
+    from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.threads import thread_count
     from aaams_stream.jit import compile_ahead
@@ -60,8 +65,25 @@ def stream(
             label_frames(prepared, segmenter), depth, should_stop=left.is_set, first=True
         )
         with closing(prefetch(describe_frames(labelled), depth, stop=stop)) as results:
+            levels = None
             for frame, result in results:
-                yield dataclasses.replace(result, rgb=frame.rgb)
+                levels = levels or LiveLevels(frame.rgb.shape[:2], segmenter.params)
+                levels.update(result)
+                grouping = partial(_groups_of, levels, result.index)
+                yield dataclasses.replace(result, rgb=frame.rgb, grouping=grouping)
+
+
+def _groups_of(levels: LiveLevels, index: int, segments: int) -> NDArray[np.uint32]:
+    """Return the group of each id of a frame, which must be the newest."""
+    if levels.newest != index:
+        raise ValueError(
+            f"groups can be asked of the newest frame, which is {levels.newest}, not {index}: ask "
+            "before the next frame, or ask a volume"
+        )
+    ids, names = levels.groups(segments)
+    lookup = np.zeros(int(ids.max(initial=0)) + 1, np.uint32)
+    lookup[ids] = names
+    return lookup
 
 
 def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameSegmentation]:
@@ -82,6 +104,7 @@ def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameS
                 events=volume.events_at(t),
                 stats={},
                 rgb=picture.rgb,
+                grouping=lambda segments: volume.groups(segments=segments),
             )
 
 

@@ -40,6 +40,29 @@ def test_stream_may_be_left_early_and_chosen_from(clip):
     frames.close()  # the autouse fixture sees to it that no thread is left
 
 
+def test_frames_of_a_stream_know_their_groups_while_they_are_the_newest(clip):
+    before = None
+    for frame in stream(clip, segments=30):
+        group = frame.groups(segments=6)
+        ids = frame.segments["id"]
+        assert len(np.unique(group[ids])) == min(6, len(ids))
+        assert group[0] == 0
+        if before is not None:
+            with pytest.raises(ValueError, match="newest frame, which is"):
+                before.groups(segments=6)
+        before = frame
+
+
+def test_frames_of_a_volume_have_its_groups_and_others_say_who_keeps_them(clip, tmp_path):
+    segment_video(clip, tmp_path / "a.zarr", segments=30)
+    volume = open_volume(tmp_path / "a.zarr")
+    for frame in replay(volume):
+        np.testing.assert_array_equal(frame.groups(segments=6), volume.groups(segments=6))
+    lone = standin.Segmenter().step(moving_frames(1)[0])
+    with pytest.raises(ValueError, match="keep a LiveLevels"):
+        lone.groups(segments=6)
+
+
 class BoomError(Exception):
     pass
 
