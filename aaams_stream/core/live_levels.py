@@ -25,10 +25,12 @@ FADE = 0.97  # of the sums, a frame: half is forgotten after a second of film
 TIMES = 8  # moments of time that are remembered, of STRIDE frames each
 STRIDE = 4
 MEMORY = 32  # frames for which a track that is gone is remembered: it may tie others together
-EVERY = 10  # frames between trees, later on; what comes in between joins what it touches most
+EVERY = 5  # frames between trees, later on; what comes in between joins a neighbour
 KEPT = 8  # numbers of segments whose names are remembered
 _GROWTH = 1.3  # live: see LevelTuning.growth
 _ROUNDS = 8  # in which tracks born since join others
+_ALIKE = 3.0  # L*a*b* units: a neighbour that differs by as much counts half of one that does not
+_FAITH = 10  # frames by which a track may be bound to a name: what parts for less gets it back
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
@@ -42,10 +44,11 @@ class _Tree(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """Names of groups by the ids of tracks, which are in order."""
+    """To which name of a group each track belongs, by ids of tracks, which are in order."""
 
     ids: NDArray[np.uint32]
     names: NDArray[np.uint32]
+    bound: NDArray[np.int64]  # frames for which it bore the name less those for which it did not
 
 
 class LiveLevels:
@@ -202,10 +205,10 @@ class LiveLevels:
             raise ValueError(f"segments must be >= 1, got {segments}")
         if self._tree is None:
             return self._ids, self._ids
-        known = self._named.pop(segments, _Named(np.zeros(0, np.uint32), np.zeros(0, np.uint32)))
+        known = _looked_up(self._named.pop(segments, None), self._ids)
         group = self._cut(self._tree, segments)
-        names = _names(self._ids, group, self._sums[:, 0], known)
-        self._named[segments] = _Named(self._ids, names)
+        names = _names(self._ids, group, self._sums[:, 0] * (1 + known.bound), known.names)
+        self._named[segments] = _rebound(known, names)
         while len(self._named) > KEPT:
             self._named.popitem(last=False)
         return self._ids, names
@@ -255,7 +258,7 @@ class LiveLevels:
         return tree.ids[at] == self._ids, at
 
     def _hosts(self, known: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Return what tracks born since the tree was built join: that which they touch most.
+        """Return what tracks born since the tree was built join: whom they touch much and resemble.
 
         Rows of both, in rounds: what touches only such tracks follows in a later one, and joins
         what they joined.
@@ -265,15 +268,19 @@ class LiveLevels:
         first, second = self._ends()
         new, other = np.concatenate([first, second]), np.concatenate([second, first])
         pairs = np.flatnonzero(~known[new])
-        pairs = pairs[np.argsort(np.tile(self._contacts[:, 0], 2)[pairs], kind="stable")]
         new, other = new[pairs], other[pairs]
+        colour = self._sums[:, 1:4] / np.maximum(self._sums[:, :1], 1.0)
+        apart = np.sqrt(np.square(colour[new] - colour[other]).sum(axis=1))
+        bond = np.tile(self._contacts[:, 0], 2)[pairs] / (_ALIKE + apart)
+        order = np.argsort(bond, kind="stable")
+        new, other = new[order], other[order]
         settled, rounds, stands = known.copy(), [], np.arange(len(known))
         for _ in range(_ROUNDS):
             joins = ~settled[new] & settled[other]
             if not joins.any():
                 break
             host = np.full(len(known), -1, np.int64)
-            host[new[joins]] = stands[other[joins]]  # the longest contact is last, and stays
+            host[new[joins]] = stands[other[joins]]  # the strongest bond is last, and stays
             born = np.flatnonzero(host >= 0)
             settled[born], stands[born] = True, host[born]
             rounds.append((born, host[born]))
@@ -315,24 +322,44 @@ def _contains(ids: NDArray[np.uint32], wanted: NDArray[np.uint64]) -> NDArray[np
     return found
 
 
-def _names(
-    ids: NDArray[np.uint32], group: NDArray[np.int64], area: NDArray[np.float64], known: _Named
-) -> NDArray[np.uint32]:
-    """Return the name of the group of each track.
+def _looked_up(known: _Named | None, ids: NDArray[np.uint32]) -> _Named:
+    """Return what is known of names, of these tracks; 0 where nothing is."""
+    names, bound = np.zeros(len(ids), np.uint32), np.zeros(len(ids), np.int64)
+    if known is not None and len(known.ids):
+        at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
+        same = known.ids[at] == ids
+        names[same], bound[same] = known.names[at[same]], known.bound[at[same]]
+    return _Named(ids, names, bound)
 
-    A name stays with the group that has most of what bore it, and a group takes the name of the
-    largest such part; another one is named by its lowest id that is no name yet.
+
+def _rebound(known: _Named, names: NDArray[np.uint32]) -> _Named:
+    """Return which names tracks belong to, now that they bear these."""
+    bound = np.where(known.names == names, np.minimum(known.bound + 1, _FAITH), known.bound - 1)
+    leaves = (bound < 0) | (known.names == 0)
+    return _Named(
+        known.ids, np.where(leaves, names, known.names), np.where(leaves, 0, np.maximum(bound, 0))
+    )
+
+
+def _names(
+    ids: NDArray[np.uint32],
+    group: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    old: NDArray[np.uint32],
+) -> NDArray[np.uint32]:
+    """Return the name of the group of each track, from the name each belongs to, or 0.
+
+    A name stays with the group that has most of what belongs to it, and a group takes the name of
+    the largest such part; another one is named by its lowest id that is no name yet.
     """
     numbers, row = np.unique(group, return_inverse=True)
     name_of = np.zeros(len(numbers), np.uint32)
-    if len(known.ids):
-        at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
-        old = np.where(known.ids[at] == ids, known.names[at], 0)
-        bore = old > 0
+    bore = old > 0
+    if bore.any():
         cells, cell = np.unique(
             old[bore].astype(np.int64) * len(numbers) + row[bore], return_inverse=True
         )
-        shared = np.bincount(cell, area[bore], len(cells))
+        shared = np.bincount(cell, weight[bore], len(cells))
         taken: set[int] = set()
         for c in np.lexsort((cells, -shared)).tolist():
             name, g = divmod(int(cells[c]), len(numbers))
