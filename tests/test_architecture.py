@@ -151,6 +151,15 @@ def test_the_map_names_files_that_are_there():
     assert len({name for name in named if name.startswith("core/")} & core) > 15
 
 
+@pytest.mark.parametrize("path", [p for p in SOURCES if room_of(p) == "core"], ids=str)
+def test_core_calls_kernels_through_their_module(path):
+    # Compiling is shared out by what a stream calls, which is noted in the kernels' modules: a
+    # kernel that is imported by its name goes unnoticed, and all are compiled by one process.
+    names = [name for name in imported(path) if name.startswith("aaams_stream.kernels.")]
+    called = [n for n in names if n.count(".") == 3 and n.rpartition(".")[2].islower()]
+    assert called == []
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=str)
 def test_imports_go_down_the_storeys(path):
     room = room_of(path)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from aaams_stream.core.features import Picture
 from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import merge_tree as merging
 from aaams_stream.kernels import region_graph as kernels
-from aaams_stream.kernels.merge_tree import Contacts, Origins, join_singles
+from aaams_stream.kernels.merge_tree import Contacts, Origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def build_rag(
         scene = np.partition(sparse, middle, axis=1)[:, middle].mean(axis=1, dtype=np.float64)
         kernels.measure_motion(flow, scene, regions, moments)
     if not singles:
-        count = int(join_singles(regions, moments, sums))
+        count = int(merging.join_singles(regions, moments, sums))
         moments, sums = moments[:count], sums[:count]
     expected = 4 * count  # a plane map has less than three pairs a region
     found = find_pairs(kernels.find_edges, picture.gradient, regions, expected=expected)
