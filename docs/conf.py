@@ -78,6 +78,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "show_signature": False,
     "first_notebook_cell": None,
+    "default_thumb_file": str(HERE / "levels.png"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from unittest import mock
 
 from aaams_stream.cli import build_parser
@@ -30,7 +31,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 def page() -> str:
     """Return the page: a section per command, a table per group of options."""
     # one width for all machines
-    with mock.patch.dict(os.environ, {"COLUMNS": "92", "NO_COLOR": "1"}):
+    with mock.patch.dict(os.environ, {"COLUMNS": "84", "NO_COLOR": "1"}):
         parser = build_parser()
         parts = ["# Commands", _opening(parser)]
         for name, command in subcommands(parser).items():
@@ -38,6 +39,7 @@ def page() -> str:
             if command.description:
                 parts.append(_text(command.description))
             usage = command.format_usage().removeprefix("usage: ").rstrip()
+            usage = re.sub(r"\n +", "\n    ", usage)
             parts.append(f"```text\n{usage}\n```")
             parts += [_group(group) for group in command._action_groups]
             if command.epilog:
@@ -60,7 +62,7 @@ def _group(group: argparse._ArgumentGroup) -> str:
     if not rows:
         return ""
     title = (group.title or "").capitalize()
-    return "\n".join([f"| {title} | |", "|---|---|", *rows])
+    return "\n".join([f"| {title} | what it is |", "|---|---|", *rows])
 
 
 def _name(action: argparse.Action) -> str:

@@ -211,7 +211,7 @@ def page(pictures: Path) -> str:
 _OPENING = """# Settings
 
 TOML files, `--config FILE`, or single settings, `--set post.level=0.5`; in Python,
-`aaams.Params.load("mine.toml")` and `aaams.Params().overridden(["post.level=0.5"])`. A file names
+`Params.load("mine.toml")` and `Params().overridden(["post.level=0.5"])`. A file names
 only what it changes, and an unknown key is an error that names the nearest known one. Four sets
 come along and are found by name: `default`, `detail` (finer images), `coarse` (fewer segments in
 images) and `realtime` (for cameras: half the work).
