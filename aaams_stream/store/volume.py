@@ -51,7 +51,36 @@ _KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
 
 
 class Volume:
-    """A volume opened for reading; what is written later shows after `open_volume` again."""
+    """A volume opened for reading; what is written later shows after `open_volume` again.
+
+    Nothing is read before it is asked for. Frames are counted from 0, and -1 is the last. A frame
+    that is not there is an IndexError, an id that is not there a ValueError.
+
+    Attributes:
+        ids: (t, h, w) uint32, indexed as NumPy indexes an array.
+        video: the frames, where they are stored, else None.
+        frame_count: how many frames were committed.
+        complete: whether all frames of the source are there.
+        ended: how the source ended: "complete", "damaged: …" or "interrupted".
+        source: where the frames came from.
+        height: of a frame, in pixels.
+        width: of a frame, in pixels.
+        path: of the volume.
+        version: of the package that wrote it.
+        header: all that the volume says of itself.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "demo.zarr", duration=0.5, size=(160, 120))
+        >>> volume = aaams.open_volume("demo.zarr")
+        >>> volume.ids[10].shape, volume.frame_count, volume.complete
+        ((120, 160), 12, True)
+        >>> row = volume.segments(10)[0]
+        >>> int(volume.mask(row["id"], t=10).sum()) == row["area"]
+        True
+        >>> len(volume.at(segments=8).tracks) < len(volume.tracks)
+        True
+    """
 
     unit = "supervoxel"  # what an id stands for
 
@@ -323,7 +352,23 @@ def require_complete(volume: Volume, reason: str) -> None:
 
 
 def open_volume(store: str | Path) -> Volume:
-    """Open the volume at `store` for reading; a SinkError if there is none we can read."""
+    """Open a volume for reading.
+
+    Args:
+        store: the volume's folder; it may still be growing.
+
+    Returns:
+        The volume, as far as it was committed.
+
+    Raises:
+        SinkError: there is no volume, or none that this version reads; the text says why.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "seen.zarr", duration=0.1, size=(160, 120))
+        >>> aaams.open_volume("seen.zarr").frame_count
+        3
+    """
     path = Path(store).expanduser()
     root = open_root(path)
     try:

@@ -22,9 +22,9 @@ print(f"{summary.identities} identities, {summary.size // 1000} kB on disk")
 # Ids are read as they are asked for. The same colour is the same id, in every frame.
 
 volume = aaams.open_volume(folder / "demo.zarr")
+frames = list(aaams.replay(volume))  # with their pictures
 figure, panels = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
 for panel, t in zip(panels, (0, 11, 23)):
-    rgb = volume.video[t].transpose(1, 2, 0)
-    panel.imshow(draw_view(rgb, volume.ids[t], "ids"))
+    panel.imshow(draw_view(frames[t].rgb, frames[t].ids, "ids"))
     panel.set_title(f"frame {t}, {volume.times[t]:.2f} s", fontsize="medium")
     panel.axis("off")

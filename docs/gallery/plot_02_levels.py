@@ -19,11 +19,11 @@ aaams.segment_video("demo", path, start=2, duration=1, with_video=True)
 volume = aaams.open_volume(path)
 
 t = 20
-rgb, ids = volume.video[t].transpose(1, 2, 0), volume.ids[t]
+frame = list(aaams.replay(volume))[t]
 figure, panels = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
 for panel, count in zip(panels, (None, 25, 8)):
     view = volume if count is None else volume.at(segments=count)
-    panel.imshow(draw_view(rgb, view.ids[t], "objects", fine=ids))
+    panel.imshow(draw_view(frame.rgb, view.ids[t], "objects", fine=frame.ids))
     panel.set_title(f"{len(view.segments(t))} in this frame", fontsize="medium")
     panel.axis("off")
 

@@ -25,9 +25,10 @@ for thing in things:
 # ``only`` is the volume with nothing but these: everything else has id 0.
 
 only = volume.only(things)
+frames = list(aaams.replay(volume))
 figure, panels = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
 for panel, t in zip(panels, (0, 11, 23)):
-    rgb = volume.video[t].transpose(1, 2, 0).astype(float)
+    rgb = frames[t].rgb.astype(float)
     rgb[only.ids[t] == 0] = 255 - 0.25 * (255 - rgb[only.ids[t] == 0])
     panel.imshow(rgb.astype(np.uint8))
     panel.set_title(f"frame {t}", fontsize="medium")

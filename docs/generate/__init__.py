@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from generate import commands, settings, volume
+from generate import commands, others, settings, volume
 
 
 def write_pages(folder: Path) -> None:
     """Write all generated pages, and their pictures, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "commands.md", commands.page())
+    write(folder / "others.txt", others.page())
     write(folder / "volume.md", volume.page())
     write(folder / "settings.md", settings.page(folder / "settings"))
 
