@@ -16,6 +16,9 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent))
 os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are saved, never shown
 
+from docutils.nodes import SkipNode  # noqa: E402
+from latex2mathml.converter import convert  # noqa: E402
+
 from aaams_stream import __version__  # noqa: E402
 
 project = "aaams_stream"
@@ -86,6 +89,19 @@ sphinx_gallery_conf = {
 }
 
 
+html_math_renderer = "mathml"  # which browsers read by themselves: no script from elsewhere
+
+
+def _inline_math(writer: Any, node: Any) -> None:
+    writer.body.append(convert(node.astext()))
+    raise SkipNode
+
+
+def _display_math(writer: Any, node: Any) -> None:
+    writer.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    raise SkipNode
+
+
 def _write_pages(app: Any) -> None:
     from generate import write_pages
 
@@ -93,5 +109,6 @@ def _write_pages(app: Any) -> None:
 
 
 def setup(app: Any) -> None:
-    """Have the generated pages written before Sphinx looks for pages."""
+    """Have the generated pages written before Sphinx looks for pages; draw formulas as MathML."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
     app.connect("builder-inited", _write_pages, priority=100)

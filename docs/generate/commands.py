@@ -15,7 +15,7 @@ _EXIT = """## Exit codes
 |---|---|
 | 0 | done |
 | 2 | something you can fix, said in one line on standard error that begins with `error:` |
-| 130, 143, 129 | ended by Ctrl-C, SIGTERM or SIGHUP; what was written stays valid, and `--resume` goes on |
+| 130, 143, 129 | ended by Ctrl-C, SIGTERM or SIGHUP; what is written stays valid, to `--resume` |
 | 141 | nobody reads the output on, as in `aaams-stream info clip.zarr \\| head -1` |
 """
 
