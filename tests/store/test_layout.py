@@ -19,7 +19,7 @@ from aaams_stream import store
 from aaams_stream.model import OBJECT_DTYPE, SEGMENT_DTYPE, TRACK_DTYPE
 from aaams_stream.params import Params
 from aaams_stream.store import layout, open_volume
-from aaams_stream.store.arrays import frame_array
+from aaams_stream.store.arrays import ChunkedArray
 
 # Zarr 3.1 warns others of the codec of frames; our own code opens them without a warning.
 others_are_warned = pytest.mark.filterwarnings("ignore:Numcodecs codecs")
@@ -88,7 +88,7 @@ def test_frames_come_back_exactly_at_any_size(size):
     layout.build(root, header)
     frames = np.random.default_rng(0).integers(0, 256, (9, 3, height, width), np.uint8)
     frames[1] = 0
-    written = frame_array(layout.video_in(root), 0)
+    written = ChunkedArray(layout.video_in(root), 0)
     written.append(frames)
     written.flush()
     np.testing.assert_array_equal(layout.video_in(root)[:], frames)
@@ -107,7 +107,7 @@ def test_frames_take_less_room_than_plain_ones():
         layout.build(root, header)
         if plain:
             _keep_frames_plain(root)
-        frame_array(layout.video_in(root), 0).append(frames)
+        ChunkedArray(layout.video_in(root), 0).append(frames)
         sizes.append(layout.video_in(root).nbytes_stored())
     assert sizes[0] < 0.75 * sizes[1]
 

@@ -179,7 +179,7 @@ def test_opening_tells_other_schema_versions_from_strangers(tmp_path):
     record = json.loads((path / "zarr.json").read_text())
     record["attributes"]["aaams_stream"]["schema"] = 99
     (path / "zarr.json").write_text(json.dumps(record))
-    with pytest.raises(SinkError, match="schema version 99, this program reads 2 and 3"):
+    with pytest.raises(SinkError, match="schema version 99, this program reads 2, 3 and 4"):
         open_volume(path)
     with pytest.raises(SinkError, match="another schema version"):
         store.create(path, HEADER, VERSION)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.model import HIERARCHY_DTYPE
+from aaams_stream.store.validate import sealed
 
 
 def drawn_merges(rng: np.random.Generator, *scenes: int) -> NDArray[Any]:
@@ -29,9 +30,10 @@ def drawn_merges(rng: np.random.Generator, *scenes: int) -> NDArray[Any]:
 
 
 def drop_levels(path: Path) -> None:
-    """Make a volume one of schema 2, as earlier builds wrote it."""
+    """Make a volume one of schema 2, as earlier builds wrote it but for checksums."""
     for table in ("hierarchy", "objects"):
         shutil.rmtree(path / table)
-    record = json.loads((path / "zarr.json").read_text())
-    record["attributes"]["aaams_stream"]["schema"] = 2
-    (path / "zarr.json").write_text(json.dumps(record))
+    document = json.loads((path / "zarr.json").read_text())
+    record = document["attributes"]["aaams_stream"]
+    document["attributes"]["aaams_stream"] = sealed({**record, "schema": 2})
+    (path / "zarr.json").write_text(json.dumps(document))
