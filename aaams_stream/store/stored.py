@@ -36,6 +36,9 @@ NEVER_ZERO = {
 }
 
 
+_MISSING = "is missing"
+
+
 class StoredArray:
     """An array of a volume on disk, to read and to write."""
 
@@ -114,18 +117,27 @@ class StoredArray:
 
         One that has a checksum is not decoded.
         """
+        if self.whole and not self._is_there(chunk):
+            return _MISSING
         try:
-            self.require(chunk)
             data = self._bytes(chunk) if self.checksummed else None
             if data is None:
                 self._array[self.part(chunk)]
             elif crc32c.value(data[:-4]).to_bytes(4, "little") != data[-4:]:
                 raise ValueError("the checksum does not match")
-        except SinkError as error:
-            return str(error)
+        except MemoryError:
+            raise
         except Exception as error:  # as above
-            return self._damage(chunk, error)
+            return f"is damaged ({_reason(error)})"
         return None
+
+    def error(self, chunk: tuple[int, ...], failure: str) -> SinkError:
+        """Return what to raise for a chunk with which something is wrong."""
+        place = place_of(self._array)
+        return SinkError(
+            f"{place}: chunk {self.name(chunk)} {failure}; aaams-stream check {place} tells what "
+            "is left, and --repair mends it"
+        )
 
     def part(self, chunk: tuple[int, ...]) -> tuple[slice, ...]:
         """Return the part of the array that lies in a chunk."""
@@ -135,7 +147,7 @@ class StoredArray:
     def require(self, chunk: tuple[int, ...]) -> None:
         """Raise a SinkError if a chunk should be there and is not."""
         if self.whole and not self._is_there(chunk):
-            raise SinkError(f"{self._volume}: chunk {self.name(chunk)} is missing{self._remedy}")
+            raise self.error(chunk, _MISSING)
 
     def _is_there(self, chunk: tuple[int, ...]) -> bool:
         store, name = self._array.store, self.name(chunk)
@@ -156,20 +168,9 @@ class StoredArray:
         for chunk in self.chunks_of(index):
             wrong = self.failure(chunk)
             if wrong is not None:
-                return SinkError(wrong)
-        return SinkError(f"{self._volume}: {self.path} cannot be read ({_reason(error)})")
-
-    def _damage(self, chunk: tuple[int, ...], error: Exception) -> str:
-        name = self.name(chunk)
-        return f"{self._volume}: chunk {name} is damaged ({_reason(error)}){self._remedy}"
-
-    @property
-    def _volume(self) -> str:
-        return place_of(self._array)
-
-    @property
-    def _remedy(self) -> str:
-        return f"; aaams-stream check {self._volume} tells what is left, and --repair mends it"
+                return self.error(chunk, wrong)
+        place = place_of(self._array)
+        return SinkError(f"{place}: {self.path} cannot be read ({_reason(error)})")
 
 
 def place_of(node: zarr.Group | zarr.Array[Any]) -> str:

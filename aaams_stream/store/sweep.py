@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import zarr
@@ -19,7 +20,9 @@ from aaams_stream.store.layout import (
     labels_in,
     video_in,
 )
-from aaams_stream.store.stored import StoredArray, place_of
+from aaams_stream.store.stored import StoredArray
+
+STATE = "resume"  # the segmenter's state, as a table
 
 
 class Part(NamedTuple):
@@ -31,36 +34,46 @@ class Part(NamedTuple):
     table: str | None  # it is a column of; None: it has a row per frame
 
 
-def parts(root: zarr.Group) -> Iterator[Part]:
+def parts(root: zarr.Group, damaged: Container[str] = ()) -> Iterator[Part]:
     """Yield the arrays of a volume whose metadata is sound, offsets of a table before its columns.
 
-    A SinkError where the offsets that say how many rows count cannot be read.
+    Those with `damaged` metadata are left out. Where the offsets cannot be read that say how many
+    rows of a table count, all do.
     """
     record: Any = root.attrs[KEY]
     frames, complete = record["frames_committed"], record["complete"]
-    for name in labels_in(root):
-        yield Part(f"labels/{name}/0", array_in(root, f"labels/{name}/0"), frames, None)
-    if record["source"]["with_video"]:
+    for name in labels_in(root) if "labels" not in damaged else ["ids"]:
+        if f"labels/{name}/0" not in damaged:
+            yield Part(f"labels/{name}/0", array_in(root, f"labels/{name}/0"), frames, None)
+    if record["source"]["with_video"] and "0" not in damaged:
         yield Part("0", video_in(root), frames, None)
-    yield Part("time", array_in(root, "time"), frames, None)
+    if "time" not in damaged:
+        yield Part("time", array_in(root, "time"), frames, None)
     for table, columns in TABLES.items():
-        offsets = array_in(root, f"{table}/offsets")
-        yield Part(f"{table}/offsets", offsets, frames + 1 if frames else 0, None)
-        rows = int(offsets[frames]) if frames else 0
+        rows = None
+        if f"{table}/offsets" not in damaged:
+            offsets = array_in(root, f"{table}/offsets")
+            yield Part(f"{table}/offsets", offsets, frames + 1 if frames else 0, None)
+            with suppress(SinkError):
+                rows = int(offsets[frames]) if frames else 0
         for name in columns:
-            column = array_in(root, f"{table}/{name}")
-            if rows > column.shape[0]:
-                raise SinkError(f"{place_of(root)}: {table}/{name} lacks rows that count")
-            yield Part(f"{table}/{name}", column, rows, table)
+            if f"{table}/{name}" not in damaged:
+                column = array_in(root, f"{table}/{name}")
+                most = column.shape[0]
+                yield Part(
+                    f"{table}/{name}", column, min(most, most if rows is None else rows), table
+                )
     for table, (_, dtype) in FINAL_TABLES.items() if complete else ():
         if table in LEVEL_TABLES and record["schema"] == WITHOUT_LEVELS:
             continue
         for name in columns_of(dtype):
-            column = array_in(root, f"{table}/{name}")
-            yield Part(f"{table}/{name}", column, column.shape[0], table)
-    if frames and not complete:
-        state = array_in(root, f"resume/{frames:08d}")
-        yield Part(state.path, state, state.shape[0], "resume")
+            if f"{table}/{name}" not in damaged:
+                column = array_in(root, f"{table}/{name}")
+                yield Part(f"{table}/{name}", column, column.shape[0], table)
+    state = f"resume/{frames:08d}"
+    if frames and not complete and state not in damaged:
+        saved = array_in(root, state)
+        yield Part(state, saved, saved.shape[0], STATE)
 
 
 def require_sound(root: zarr.Group) -> None:
@@ -72,7 +85,7 @@ def require_sound(root: zarr.Group) -> None:
         for chunk in part.array.chunks_of((slice(0, part.rows),)):
             wrong = part.array.failure(chunk)
             if wrong is not None:
-                raise SinkError(wrong)
+                raise part.array.error(chunk, wrong)
 
 
 def require_chunks(root: zarr.Group) -> None:

@@ -54,7 +54,7 @@ class Place(NamedTuple):
     def wrong(self, what: str) -> SinkError:
         """Return the error for what is wrong here."""
         where = f"{self.node}/zarr.json" if self.node else "zarr.json"
-        return SinkError(f"{self.volume}: its metadata is damaged ({where}: {what})")
+        return SinkError(f"{self.volume}: metadata is damaged ({where}: {what})")
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,13 +66,25 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_volume(path: Path) -> dict[str, Any]:
     """Return our attributes of the volume at `path` when all of its metadata is sound."""
+    record = read_record(path)
+    check_nodes(path, record)
+    return record
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return our attributes of the volume at `path` when they are sound."""
+    try:
+        found = path.exists()
+    except OSError as error:
+        raise SinkError(f"{path}: cannot be read ({error.strerror})") from error
+    if not found:
+        raise SinkError(f"{path}: no such volume")
     document = _document(path, "")
     attributes = document.get("attributes")
     record = attributes.get(KEY) if isinstance(attributes, dict) else None
     if not isinstance(record, dict):
         raise SinkError(f"{path}: a Zarr group, but not a volume of ours")
     check_record(path, record)
-    check_nodes(path, record)
     return record
 
 

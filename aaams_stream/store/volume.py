@@ -38,6 +38,7 @@ from aaams_stream.store.layout import (
 )
 from aaams_stream.store.levels import Hierarchy, checked_level
 from aaams_stream.store.lineage import lineage
+from aaams_stream.store.sweep import require_chunks
 from aaams_stream.store.tracks import EVENT_ROW_DTYPE, build_tracks
 from aaams_stream.store.validate import check_volume
 
@@ -110,6 +111,13 @@ class Volume:
         """
         rows = (self.row_count(name) for name in ("segments", "events"))
         return read_counts(self._root, self._record, *rows)
+
+    def require_chunks(self) -> None:
+        """Raise a SinkError that names the first chunk that should be there and is not.
+
+        Looks for files alone; `check` reads them.
+        """
+        require_chunks(self._root)
 
     def segments(self, t: int) -> NDArray[Any]:
         """Return the segments of frame `t`: SEGMENT_DTYPE, in order of id."""
@@ -341,12 +349,6 @@ def open_volume(store: str | Path) -> Volume:
 
 def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     """Open the group of a volume after all of its metadata was found sound."""
-    try:
-        found = path.exists()
-    except OSError as error:
-        raise SinkError(f"{path}: cannot be read ({error.strerror})") from error
-    if not found:
-        raise SinkError(f"{path}: no such volume")
     check_volume(path)
     try:
         # what others may have put together of the metadata is not kept up to date by us
@@ -354,7 +356,7 @@ def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     except OSError as error:
         raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # whatever Zarr makes of what else the metadata says
-        raise SinkError(f"{path}: its metadata is damaged ({error})") from error
+        raise SinkError(f"{path}: metadata is damaged ({error})") from error
 
 
 def size_on_disk(folder: str | Path) -> int:
