@@ -14,6 +14,8 @@ import zarr
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SinkError
+from aaams_stream.model import same_source
+from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.layout import (
     INTERRUPTED,
     KEY,
@@ -81,7 +83,7 @@ def create(
         fresh.rename(path)
         if taken:
             shutil.rmtree(old)
-        return VolumeWriter(path, zarr.open_group(str(path), mode="r+"), lock)
+        return VolumeWriter(path, zarr.open_group(GuardedStore(path), mode="r+"), lock)
 
 
 def resume(
@@ -104,7 +106,7 @@ def resume(
     require_same(path, Header.from_record(record), header)
     with sink_errors(path):
         lock = WriteLock(path, path)
-        root = zarr.open_group(str(path), mode="r+")
+        root = zarr.open_group(GuardedStore(path), mode="r+")
         drop_partial_files(path)
         try:
             _raise_schema(root)
@@ -169,7 +171,7 @@ class WriteLock:
 
 def require_same(path: Path, begun: Header, now: Header) -> None:
     """Raise a SinkError that names the first thing in which two runs differ."""
-    if begun.fingerprint != now.fingerprint:
+    if not same_source(begun.fingerprint, now.fingerprint):
         raise SinkError(
             f"{path}: was begun from another source ({begun.spec}); give that one, or --overwrite"
         )
