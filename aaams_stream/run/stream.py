@@ -49,11 +49,12 @@ def stream(
     from aaams_stream.core.threads import thread_count
     from aaams_stream.jit import compile_ahead
 
+    several = thread_count() > 1
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
     left = threading.Event()
     with open_source(source, Clip(start, duration, every, size)) as frames:
-        beside = thread_count() > 1 or frames.live or frames.remote  # see `run_job`
+        beside = several or frames.live or frames.remote  # see `run_job`
         depth, ahead = (1, AHEAD) if beside else (0, 0)
 
         def stop() -> None:

@@ -38,6 +38,8 @@ def _matroska(file: BinaryIO, size: int) -> int:
     """Return where the segment ends, which holds everything; 0 where that is left open."""
     at = 0
     for wanted in (_EBML, _SEGMENT):
+        if at > size:
+            return 0
         file.seek(at)
         head = file.read(12)
         width = 9 - head[4].bit_length() if len(head) == 12 and head[4] else 0
