@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
+import os
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aaams_stream.errors import ConfigError
+from aaams_stream.paths import expanded, kind_of
 
 CRITERIA = ("bhattacharyya", "size-aware")
 FLOWS = ("fine", "fast")
@@ -154,7 +156,8 @@ class Params:
 
         A bare name such as "realtime" is one of the sets that come with the package.
         """
-        if not Path(path).suffix and not Path(path).exists():
+        path = expanded(path)
+        if not path.suffix and not path.exists():
             if str(path) not in (sets := shipped()):
                 raise ConfigError(
                     f"{path}: no such configuration; expected a TOML file or one of "
@@ -162,12 +165,12 @@ class Params:
                 )
             path = sets[str(path)]
         try:
-            tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(
                 f"{path}: cannot read the configuration ({error.strerror})"
             ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise ConfigError(f"{path}: not valid TOML ({error})") from error
         try:
             return cls().updated(tables)
@@ -195,7 +198,7 @@ class Params:
                 raise ConfigError(f"expected table.key=value, got {text!r}")
             try:
                 parsed = tomllib.loads(f"value = {value}")["value"]
-            except tomllib.TOMLDecodeError:
+            except (ValueError, RecursionError):
                 parsed = value.strip()  # a bare word is a string
             params = params.updated({table: {key: parsed}})
         return params
@@ -219,6 +222,11 @@ def resolve(params: Params | str | Path | None) -> Params:
         return Params()
     if isinstance(params, Params):
         return params
+    if not isinstance(params, str | os.PathLike):
+        raise ConfigError(
+            f"params must be a Params or the name of a TOML file, got {kind_of(params)}; "
+            "Params().updated({...}) takes tables"
+        )
     return Params.load(params)
 
 
@@ -246,7 +254,7 @@ def _updated_table(table: str, record: Any, values: Mapping[str, Any]) -> Any:
 def _cast(key: str, value: Any, kind: type) -> Any:
     """Accept an int where a float is wanted, and nothing else that differs."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if not abs(value) <= sys.float_info.max:
             raise ConfigError(f"{key} must be finite, got {value!r}")
         return float(value)
     if type(value) is not kind:

@@ -10,11 +10,14 @@ import argparse
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from aaams_stream import __version__
+from aaams_stream.cli.meter import printable
 from aaams_stream.errors import AaamsError
+from aaams_stream.run.interrupt import raising_stop
 
 ROOMS = ("image", "warmup", "video", "batch", "levels", "check", "evaluate", "export", "preview")
 
@@ -22,6 +25,7 @@ ROOMS = ("image", "warmup", "video", "batch", "levels", "check", "evaluate", "ex
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; exit 2 on a problem the user can fix, 130 when interrupted.
 
+    143 after SIGTERM, 129 after SIGHUP;
     141, what a shell reports of a program that SIGPIPE ended, when nobody reads the output on.
     """
     if sys.stderr is None:  # the caller closed it; print would turn to standard output
@@ -34,25 +38,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 141
-    except OSError as error:  # a disk that is full, say
-        _discard_output()
-        print(f"error: the output cannot be written ({error.strerror})", file=sys.stderr)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if _discard_output():  # a disk that is full, say
+            print(f"error: the output cannot be printed ({reason})", file=sys.stderr)
+        else:
+            print(f"error: {_operation(error)} ({printable(reason)})", file=sys.stderr)
         return 2
 
 
 def _run(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     try:
-        code: int = args.run(args)
+        with raising_stop():
+            code: int = args.run(args)
     except AaamsError as error:  # most others are bugs and keep their traceback
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         return 2
     except MemoryError as error:
         print(f"error: there is not enough memory ({error}); try smaller frames", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         print("interrupted", file=sys.stderr)
-        return 130
+        return getattr(stopped, "code", 130)
     return code
 
 
@@ -62,14 +70,27 @@ def _flush() -> None:
             stream.flush()
 
 
-def _discard_output() -> None:
-    """Let Python find nothing wrong when it flushes what a closed pipe has left behind."""
+def _discard_output() -> bool:
+    """Let Python find nothing wrong when it flushes what could not be printed; tell if it was."""
+    discarded = False
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except OSError:
+            discarded = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return discarded
+
+
+def _operation(error: OSError) -> str:
+    """Say what failed, and with which file, where a system's error got this far."""
+    if error.filename is None:
+        return "the system refused an operation"
+    name = printable(str(error.filename))
+    # the innermost call of ours tells what was being done
+    doing = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    return f"{name}: {doing[-1].strip('_').replace('_', ' ')} failed"
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -152,8 +152,6 @@ def pictures_of(volume: Volume) -> Generator[NDArray[np.uint8]]:
     """Yield the frames of a volume, its own or from the source it was made from."""
     from aaams_stream.run import stream
 
-    if volume.video is None and (volume.source == "-" or volume.source.startswith("camera:")):
-        raise SourceError(f"{volume.source}: cannot be read again, and no video is stored")
     with closing(stream.pictures_of(volume, None)) as frames:
         for frame in frames:
             yield frame.rgb

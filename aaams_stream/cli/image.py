@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
     image.add_argument(
         "--segments",
         metavar="N",
-        type=int,
+        type=options.whole_number,
         help="cut the merge tree at N segments instead of at the level of the settings",
     )
     image.add_argument("--overlay", metavar="PNG", help="draw the boundaries over the image")

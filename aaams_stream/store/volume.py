@@ -25,8 +25,10 @@ from aaams_stream.model import (
     Lineage,
 )
 from aaams_stream.params import Params
+from aaams_stream.paths import expanded
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.frames import Frames
+from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.layout import (
     KEY,
     WITHOUT_LEVELS,
@@ -343,7 +345,7 @@ def require_complete(volume: Volume, reason: str) -> None:
 
 def open_volume(store: str | Path) -> Volume:
     """Open the volume at `store` for reading; a SinkError if there is none we can read."""
-    path = Path(store).expanduser()
+    path = expanded(store)
     return Volume(path, open_root(path))
 
 
@@ -352,7 +354,8 @@ def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     check_volume(path)
     try:
         # what others may have put together of the metadata is not kept up to date by us
-        return zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
+        store = GuardedStore(path) if mode == "r+" else str(path)
+        return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
     except OSError as error:
         raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # whatever Zarr makes of what else the metadata says

@@ -9,8 +9,10 @@ from fractions import Fraction
 
 import av
 import numpy as np
+import pytest
 from support.clips import H264, decoded_count, moving_frames, read_source, write_clip
 
+from aaams_stream.errors import SourceError
 from aaams_stream.source import open_source, reader
 
 
@@ -107,7 +109,7 @@ def test_video_reader_goes_on_after_a_broken_packet(tmp_path):
     path.write_bytes(data)
     frames, opened = read_source(path)
     assert [frame.time * 25 for frame in frames] == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
-    assert opened.ended == "damaged: 1 packet did not decode"
+    assert opened.ended == "damaged: 1 packet did not decode whole"
 
 
 def test_video_reader_lets_no_frames_pile_up_in_memory(tmp_path):
@@ -147,3 +149,46 @@ def test_pipe_gives_up_when_told_so_while_its_writer_is_silent(tmp_path, piped, 
         thread.join()
     assert len(frames) >= 7
     os.close(piped)
+
+
+def test_video_reader_refuses_a_stream_without_a_decoder(tmp_path):
+    path = write_clip(tmp_path / "a.avi", moving_frames(5), codec="mjpeg", pix_fmt="yuvj420p")
+    path.write_bytes(path.read_bytes().replace(b"MJPG", b"QQQQ"))
+    with pytest.raises(SourceError, match="only text or a codec it lacks"):
+        open_source(path)
+
+
+def test_video_reader_hands_out_what_the_decoder_holds_when_reading_fails(tmp_path, monkeypatch):
+    """With B-frames, the last frames come only when the decoder is told that it was all."""
+    path = write_clip(tmp_path / "a.mp4", moving_frames(40), options={"bf": "3"}, **H264)
+    packets = reader.VideoReader._packets
+
+    def fails(video):
+        for number, packet in enumerate(packets(video)):
+            if number == 29:
+                video._failure = "reading failed (I/O error)"
+                return
+            yield packet
+
+    monkeypatch.setattr(reader.VideoReader, "_packets", fails)
+    frames, opened = read_source(path)
+    assert len(frames) == 29
+    assert opened.ended == "damaged: reading failed (I/O error)"
+
+
+@pytest.mark.parametrize("missing", [1, 1000, 9216])
+def test_video_reader_says_that_the_last_frame_of_y4m_breaks_off(tmp_path, missing):
+    path = write_clip(
+        tmp_path / "a.y4m", moving_frames(9), codec="wrapped_avframe", pix_fmt="yuv444p"
+    )
+    path.write_bytes(path.read_bytes()[:-missing])
+    frames, opened = read_source(path)
+    assert (len(frames), opened.ended) == (8, "damaged: the last frame breaks off")
+
+
+def test_video_reader_says_that_the_last_frame_of_a_pipe_breaks_off(tmp_path, piped):
+    path = write_clip(tmp_path / "a.y4m", moving_frames(8), codec="wrapped_avframe", pix_fmt="gray")
+    os.write(piped, path.read_bytes()[:-5])
+    os.close(piped)
+    frames, opened = read_source("-")
+    assert (len(frames), opened.ended) == (7, "damaged: the last frame breaks off")
