@@ -28,6 +28,10 @@ def _require(condition: bool, key: str, expected: str, value: object) -> None:
         raise ConfigError(f"{key} must be {expected}, got {value!r}")
 
 
+def _require_count(least: int, key: str, value: int) -> None:
+    _require(least <= value < 2**31, key, f">= {least} and below 2**31", value)  # as kernels count
+
+
 def _require_word(key: str, words: tuple[str, ...], value: str) -> None:
     _require(value in words, key, " or ".join(f'"{word}"' for word in words), value)
 
@@ -67,7 +71,7 @@ class CoreParams:
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
         _require(0 < self.delta <= 1e6, f"{table}.delta", "> 0 and <= 1e6", self.delta)
-        _require(self.max_iterations >= 1, f"{table}.max_iterations", ">= 1", self.max_iterations)
+        _require_count(1, f"{table}.max_iterations", self.max_iterations)
         _require(
             0 <= self.min_merge_share < 1,
             f"{table}.min_merge_share",
@@ -93,7 +97,7 @@ class PostParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(1 <= self.min_size <= 2**31, f"{table}.min_size", "in 1..2**31", self.min_size)
+        _require_count(1, f"{table}.min_size", self.min_size)
         _require_word(f"{table}.criterion", CRITERIA, self.criterion)
         _require(self.bhattacharyya >= 0, f"{table}.bhattacharyya", ">= 0", self.bhattacharyya)
         _require(self.level >= 0, f"{table}.level", ">= 0", self.level)
@@ -123,9 +127,9 @@ class StreamParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(self.segments >= 0, f"{table}.segments", ">= 0", self.segments)
+        _require_count(0, f"{table}.segments", self.segments)
         _require(self.tolerance2 >= 0, f"{table}.tolerance2", ">= 0", self.tolerance2)
-        _require(self.refresh >= 1, f"{table}.refresh", ">= 1", self.refresh)
+        _require_count(1, f"{table}.refresh", self.refresh)
         _require_word(f"{table}.flow", FLOWS, self.flow)
         least = LEAST_SCALE
         _require(least <= self.scale <= 1, f"{table}.scale", f"in {least}..1", self.scale)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -30,6 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if sys.stderr is None:  # the caller closed it; print would turn to standard output
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  for as long as the program runs
+    for stream in (sys.stdout, sys.stderr):  # names of files may hold what no text may
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run(argv)
@@ -115,4 +119,4 @@ class _Parser(argparse.ArgumentParser):
     """Argparse with our one-line errors."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"error: {printable(message)} (see {self.prog} --help)\n")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aaams_stream.cli import options
 from aaams_stream.cli.meter import Meter
 from aaams_stream.errors import SinkError, SourceError
+from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +68,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from aaams_stream.store import open_volume
 
     volume = open_volume(args.volume)
-    truths = find_truths(Path(args.truth))
+    truths = find_truths(expanded(args.truth))
     if not volume.frame_count:
         raise SinkError(f"{args.volume}: holds no frames yet, so there is nothing to evaluate")
     if len(truths) != volume.frame_count:

@@ -7,12 +7,12 @@ import os
 import secrets
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
 from aaams_stream.params import Params
+from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveLoop
@@ -105,7 +105,7 @@ def run_preview(args: argparse.Namespace) -> int:
     loop = open_loop(args, params)
     from aaams_stream.live.commands import Commands
 
-    commands = Commands(loop, Path(args.folder), with_video=args.with_video)
+    commands = Commands(loop, expanded(args.folder), with_video=args.with_video)
     with loop:  # Ctrl-C, and SIGTERM of a service, finish a recording on the way out
         options.say_if_cold(args.quiet)
         if args.window:
@@ -147,7 +147,8 @@ def _check(args: argparse.Namespace) -> None:
         len(args.token) >= _LEAST_TOKEN and args.token.isascii() and args.token.isalnum()
     ):
         raise ConfigError(f"--token must be {_LEAST_TOKEN} or more letters and digits")
-    if Path(args.folder).exists() and not Path(args.folder).is_dir():
+    folder = expanded(args.folder)
+    if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{args.folder}: is not a folder; choose another --folder")
 
 

@@ -136,6 +136,8 @@ class VideoReader:
         self._stream = max(streams, key=lambda stream: stream.width * stream.height)
         self._decoder = _decoder(self._stream)
         self._decoder.copy_opaque = True  # tells which packet a frame came from
+        own = self._stream.codec_context
+        self._spare = None if self._decoder is own else own
 
     def _duration(self) -> Fraction | None:
         if self._stream.duration:
@@ -240,8 +242,10 @@ class VideoReader:
         waiting = False  # for a keyframe, after an error
         apart = _APART
         for packet in self._packets():
+            instead = self._opaque(packet)
             if waiting and not packet.is_keyframe:
                 self._lost += packet.size > 0
+                yield from self._known(instead, known)
                 continue
             waiting = False
             apart += 1
@@ -256,6 +260,7 @@ class VideoReader:
                 self._lost += 1
                 waiting = True
                 self._decoder.flush_buffers()
+                yield from self._known(instead, known)
                 continue
             self._lost += packet.is_corrupt
             yield from self._known(frames, known)
@@ -263,6 +268,19 @@ class VideoReader:
             with suppress(av.error.FFmpegError):
                 yield from self._known(self._decoder.decode(None), known)
         self._at_end = True
+
+    def _opaque(self, packet: av.Packet[VideoStream]) -> list[av.VideoFrame]:
+        """Return what a stream's own decoder makes of a packet, where another one decodes it.
+
+        The one that knows transparency gives up a frame for the least damage, with all that follow
+        until a keyframe; the own one goes on with what there is. Better opaque than lost.
+        """
+        try:
+            if self._spare is not None:
+                return self._spare.decode(packet if packet.size else None)
+        except av.error.FFmpegError:
+            pass
+        return []
 
     def _known(
         self, frames: list[av.VideoFrame], known: Known

@@ -36,6 +36,7 @@ KINDS = {
     "mpeg2.mpg": {"codec": "mpeg2video", **_YUV},
     "flv1.flv": {"codec": "flv1", **_YUV},
     "vp9.webm": {"codec": "libvpx-vp9", **_YUV},
+    "alpha.webm": {"codec": "libvpx-vp9", "pix_fmt": "yuva420p"},
     "wmv2.wmv": {"codec": "wmv2", **_YUV},
     "png.mov": {"codec": "png", "pix_fmt": "rgb24"},
     "plain.gif": {"codec": "gif", "pix_fmt": "rgb8"},

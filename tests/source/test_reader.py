@@ -81,6 +81,21 @@ def test_video_reader_lays_transparent_webm_over_grey(tmp_path):
     assert abs(frames[3].rgb[:, 36:].astype(int) - 128).max() < 8
 
 
+def test_video_reader_gives_up_transparency_before_it_gives_up_frames(tmp_path):
+    """The decoder that knows transparency fails at damage that the other one conceals."""
+    how = {"codec": "libvpx-vp9", "pix_fmt": "yuva420p"}
+    path = write_clip(tmp_path / "a.webm", moving_frames(20), **how)
+    data = path.read_bytes()
+    damaged = 0
+    for at in range(len(data) // 2, len(data), 31):
+        path.write_bytes(data[:at] + b"\xff\xff\xff" + data[at + 3 :])
+        if decoded_count(path) == 20:
+            frames, opened = read_source(path)
+            assert [frame.time * 25 for frame in frames] == list(range(20))
+            damaged += "did not decode whole" in opened.ended
+    assert damaged > 0
+
+
 def test_video_reader_endures_metadata_that_is_not_utf8(tmp_path):
     path = write_clip(tmp_path / "a.mkv", moving_frames(3), title="QQQQQQQQ")
     path.write_bytes(path.read_bytes().replace(b"QQQQQQQQ", b"\xd3\xff\xfe\xd3\xd3\xd3\xd3\xd3"))
