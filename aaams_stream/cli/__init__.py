@@ -22,6 +22,15 @@ from aaams_stream.run.interrupt import raising_stop
 
 ROOMS = ("image", "warmup", "video", "batch", "levels", "check", "evaluate", "export", "preview")
 
+# What a call of the standard library was about, for errors that get this far.
+_DOING = {
+    **dict.fromkeys(("open", "read_bytes", "read_text"), "be opened"),
+    **dict.fromkeys(("iterdir", "listdir", "scandir", "walk", "glob"), "be listed"),
+    **dict.fromkeys(("mkdir", "makedirs", "write_bytes", "write_text"), "be written"),
+    **dict.fromkeys(("rename", "replace", "unlink", "rmtree"), "be moved or removed"),
+    **dict.fromkeys(("stat", "exists", "is_dir", "is_file", "resolve"), "be looked at"),
+}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; exit 2 on a problem the user can fix, 130 when interrupted.
@@ -89,12 +98,11 @@ def _discard_output() -> bool:
 
 def _operation(error: OSError) -> str:
     """Say what failed, and with which file, where a system's error got this far."""
+    calls = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    doing = next((_DOING[call] for call in reversed(calls) if call in _DOING), "be worked with")
     if error.filename is None:
-        return "the system refused an operation"
-    name = printable(str(error.filename))
-    # the innermost call of ours tells what was being done
-    doing = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-    return f"{name}: {doing[-1].strip('_').replace('_', ' ')} failed"
+        return f"something cannot {doing}"
+    return f"{printable(str(error.filename))}: cannot {doing}"
 
 
 def build_parser() -> argparse.ArgumentParser:

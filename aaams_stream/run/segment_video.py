@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
 # chunk of every column once more; a crash loses what came after it.
 COMMIT_SECONDS = 10.0
-_SILENCE = 0.5  # seconds after Ctrl-C in which an address must bring another frame
+_SILENCE = 0.3  # seconds after Ctrl-C in which an address must bring another frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class VideoReader:
                     continue
                 self._container.seek(ticks, stream=self._stream)  # the look consumed packets
                 self._decoder.flush_buffers()
-            except (av.error.FFmpegError, StopIteration):
+            except (av.error.FFmpegError, StopIteration, IndexError):
                 return False
             return True
         return False
@@ -263,7 +263,7 @@ class VideoReader:
                 yield from self._known(instead, known)
                 continue
             self._lost += packet.is_corrupt
-            yield from self._known(frames, known)
+            yield from self._known(frames or instead, known)
         if self._failure is not None:  # no packet said that it was the last
             with suppress(av.error.FFmpegError):
                 yield from self._known(self._decoder.decode(None), known)
@@ -273,7 +273,8 @@ class VideoReader:
         """Return what a stream's own decoder makes of a packet, where another one decodes it.
 
         The one that knows transparency gives up a frame for the least damage, with all that follow
-        until a keyframe; the own one goes on with what there is. Better opaque than lost.
+        until a keyframe, and one that has none where others had; the own one goes on with what
+        there is. Better opaque than lost.
         """
         try:
             if self._spare is not None:
@@ -313,6 +314,8 @@ class VideoReader:
                     self._read = (packet.pos or self._read) + packet.size
                     yield packet
                 return
+            except IndexError:  # PyAV's, at a packet of a stream that appeared on the way
+                continue
             except av.error.FFmpegError as error:
                 failures += 1
                 self._failure = f"reading failed ({_reason(error)})"

@@ -97,6 +97,13 @@ def test_ctrl_c_exits_with_130_and_can_be_resumed(run, clip, tmp_path, monkeypat
     assert "20 frames, 8 of them from before" in out
 
 
+def test_resuming_what_is_complete_says_that_nothing_was_to_be_done(run, clip, tmp_path):
+    run("segment", clip, "-o", tmp_path / "a.zarr")
+    code, out, err = run("segment", clip, "-o", tmp_path / "a.zarr", "--resume")
+    told = f"{tmp_path / 'a.zarr'}: all 20 frames were there; nothing was to be done\n"
+    assert (code, out, err) == (0, told, "")
+
+
 def test_a_damaged_source_is_a_warning(run, tmp_path):
     source = write_clip(
         tmp_path / "a.mp4",

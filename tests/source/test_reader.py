@@ -96,6 +96,46 @@ def test_video_reader_gives_up_transparency_before_it_gives_up_frames(tmp_path):
     assert damaged > 0
 
 
+def test_video_reader_shows_opaque_frames_between_transparent_ones(tmp_path):
+    """As in two films joined: the decoder that knows transparency drops frames without it."""
+    how = {"codec": "libvpx-vp9"}
+    clear = write_clip(tmp_path / "a.webm", moving_frames(10), pix_fmt="yuva420p", **how)
+    plain = write_clip(tmp_path / "b.webm", moving_frames(10), pix_fmt="yuv420p", **how)
+    clear.write_bytes(clear.read_bytes() + plain.read_bytes())
+    assert len(read_source(clear)[0]) == decoded_count(clear)
+
+
+def test_video_reader_goes_on_after_a_packet_of_a_stream_that_appeared_on_the_way(
+    clip, monkeypatch
+):
+    """PyAV raises an IndexError for it."""
+
+    class Container:
+        def __init__(self, container):
+            self._container, self.raised = container, False
+
+        def __getattr__(self, name):
+            return getattr(self._container, name)
+
+        def demux(self, stream):
+            for number, packet in enumerate(self._container.demux(stream)):
+                if number == 5 and not self.raised:
+                    self.raised = True
+                    raise IndexError("list index out of range")
+                yield packet
+
+    opening = reader.VideoReader._open
+
+    def wrapped(video):
+        opening(video)
+        video._container = Container(video._container)
+
+    monkeypatch.setattr(reader.VideoReader, "_open", wrapped)
+    frames, opened = read_source(clip)
+    assert len(frames) == 39  # the one at hand is the stand-in for that of the other stream
+    assert opened.ended == "complete"
+
+
 def test_video_reader_endures_metadata_that_is_not_utf8(tmp_path):
     path = write_clip(tmp_path / "a.mkv", moving_frames(3), title="QQQQQQQQ")
     path.write_bytes(path.read_bytes().replace(b"QQQQQQQQ", b"\xd3\xff\xfe\xd3\xd3\xd3\xd3\xd3"))
