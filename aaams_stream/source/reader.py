@@ -278,7 +278,7 @@ class VideoReader:
         """
         try:
             if self._spare is not None:
-                return self._spare.decode(packet if packet.size else None)
+                return list(self._spare.decode(packet if packet.size else None))
         except av.error.FFmpegError:
             pass
         return []

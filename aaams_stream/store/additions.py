@@ -28,7 +28,7 @@ from aaams_stream.store.layout import (
     write_final_table,
 )
 from aaams_stream.store.levels import build_levels
-from aaams_stream.store.open import WriteLock, drop_partial_files
+from aaams_stream.store.open import WriteLock, drop_partial_files, require_sound_volume
 from aaams_stream.store.validate import sealed
 from aaams_stream.store.volume import Volume, open_root, open_volume, require_complete
 from aaams_stream.store.writer import sink_errors
@@ -99,6 +99,8 @@ def _writing(path: str | Path, reason: str) -> Iterator[tuple[Volume, zarr.Group
         lock = WriteLock(place, place)
         try:
             drop_partial_files(place)
-            yield open_volume(place), open_root(place, "r+")  # as it is now, nobody else writes
+            root = open_root(place, "r+")
+            require_sound_volume(place, root)
+            yield open_volume(place), root  # as it is now that nobody else writes
         finally:
             lock.release()

@@ -44,6 +44,7 @@ from aaams_stream.model import (
     SEGMENT_DTYPE,
     TRACK_DTYPE,
 )
+from aaams_stream.store.plausible import implausible
 from aaams_stream.store.stored import StoredArray, place_of
 
 # 2: adjacency, tracks, and more columns of segments; 3: hierarchy and objects; 4: a checksum in
@@ -246,7 +247,8 @@ def read_offsets(root: zarr.Group, table: str, frames: int) -> NDArray[np.int64]
         return np.zeros(1, dtype=np.int64)
     array = array_in(root, f"{table}/offsets")
     offsets = array[: frames + 1].astype(np.int64)
-    if offsets[0] != 0 or (np.diff(offsets) < 0).any():
+    fewest = 1 if table == "segments" else 0  # of a frame
+    if offsets[0] != 0 or (np.diff(offsets) < fewest).any():
         raise SinkError(f"{place_of(root)}: {table}/offsets is damaged (it must rise from 0)")
     return offsets
 
@@ -282,7 +284,13 @@ def read_rows(
     """Return rows of a table; the columns are those `dtype` names."""
     rows = np.empty(max(0, stop - start), dtype=dtype)
     for name in dtype.names or ():
-        rows[name] = array_in(root, f"{table}/{name}")[start:stop]
+        column = array_in(root, f"{table}/{name}")
+        rows[name] = column[start:stop]
+        if not column.checksummed:
+            frames = array_in(root, "labels/ids/0").shape[0]
+            wrong = implausible(table, name, rows[name], frames)
+            if wrong is not None:
+                raise SinkError(f"{place_of(root)}: {table}/{name} is damaged ({wrong})")
     return rows
 
 

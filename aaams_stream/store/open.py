@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.errors import SinkError
 from aaams_stream.model import same_source
+from aaams_stream.store.check import check
 from aaams_stream.store.layout import (
     INTERRUPTED,
     KEY,
@@ -127,7 +128,7 @@ def resume(
         root = open_root(path, "r+")
         _require_resumable(path, root, header, version)  # as it is now that nobody else writes
         drop_partial_files(path)
-        require_sound(root)
+        require_sound_volume(path, root)
         _raise_schema(root)
         writer = VolumeWriter(path, root, lock)
         state = None if writer.complete else load_state(root, writer.frames)
@@ -135,6 +136,17 @@ def resume(
             drop_resume_state(root)
         failing.pop_all()
         return writer, state
+
+
+def require_sound_volume(path: Path, root: zarr.Group) -> None:
+    """Raise a SinkError that names what is damaged in a volume; `check` tells all of it."""
+    require_sound(root)
+    if not array_in(root, "labels/ids/0").checksummed:  # then only what it says can tell
+        for damage in check(path).damages:
+            raise SinkError(
+                f"{path}: {damage.part} {damage.reason}; aaams-stream check {path} tells what is "
+                "left, and --repair mends it"
+            )
 
 
 def _require_resumable(path: Path, root: zarr.Group, header: Header, version: str) -> None:

@@ -26,7 +26,7 @@ from aaams_stream.errors import SinkError
 NEVER_ZERO = {
     "labels": {"0"},
     "": {"0"},
-    "segments": {"id", "area", "bbox"},
+    "segments": {"id", "area", "bbox", "offsets"},
     "adjacency": {"first", "second", "length"},
     "events": {"kind"},
     "tracks": {"id", "frames", "volume"},

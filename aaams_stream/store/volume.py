@@ -41,7 +41,7 @@ from aaams_stream.store.layout import (
 from aaams_stream.store.levels import Hierarchy, checked_level
 from aaams_stream.store.lineage import lineage
 from aaams_stream.store.sweep import require_chunks
-from aaams_stream.store.tracks import EVENT_ROW_DTYPE, build_tracks
+from aaams_stream.store.tracks import build_tracks
 from aaams_stream.store.validate import check_volume
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Volume:
         self._tracks: NDArray[Any] | None = None
         self._hierarchy: Hierarchy | None = None
         self._offsets: dict[str, NDArray[np.int64]] = {}
+        self._checksummed = array_in(root, "labels/ids/0").checksummed
+        self._identities: int | None = None
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else "incomplete"
@@ -111,7 +113,11 @@ class Volume:
 
         Reads no table, unless the volume is older than its counts.
         """
-        rows = (self.row_count(name) for name in ("segments", "events"))
+        return self._own_counts()
+
+    def _own_counts(self) -> Counts:
+        """Return the counts of the volume, also if this is a view of one."""
+        rows = (Volume.row_count(self, name) for name in ("segments", "events"))
         return read_counts(self._root, self._record, *rows)
 
     def require_chunks(self) -> None:
@@ -136,7 +142,7 @@ class Volume:
     @property
     def events(self) -> NDArray[Any]:
         """All events: EVENT_DTYPE with the frame in front."""
-        return read_rows(self._root, "events", 0, self.row_count("events"), EVENT_ROW_DTYPE)
+        return self.table("events")
 
     @property
     def tracks(self) -> NDArray[Any]:
@@ -144,16 +150,18 @@ class Volume:
         if self._tracks is None:
             if self.complete:
                 count = array_in(self._root, "tracks/id").shape[0]
-                self._tracks = read_rows(self._root, "tracks", 0, count, TRACK_DTYPE)
+                tracks = read_rows(self._root, "tracks", 0, count, TRACK_DTYPE)
             else:
                 segments, events = (self.row_count(name) for name in ("segments", "events"))
-                self._tracks = build_tracks(self._root, segments, events)
+                tracks = build_tracks(self._root, segments, events)
+            self.known_ids(tracks[["id"]])
+            self._tracks = tracks
         return self._tracks.copy()
 
     def table(self, name: str) -> NDArray[Any]:
         """Return all rows of "segments", "adjacency" or "events", the frame in front."""
         dtype = row_dtype(name)
-        return read_rows(self._root, name, 0, self.row_count(name), dtype)
+        return self.known_ids(read_rows(self._root, name, 0, self.row_count(name), dtype))
 
     def segment(self, track_id: int, t: int) -> np.void:
         """Return the row of segment `track_id` in frame `t`; a ValueError if it is not there."""
@@ -306,6 +314,21 @@ class Volume:
                 f"{self.path}: {table}/offsets is damaged (it ends at {rows} of {found} rows)"
             )
 
+    def known_ids(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows as they are; a SinkError if they have ids that the volume does not have.
+
+        Where chunks have checksums nobody looks.
+        """
+        if self._checksummed:
+            return rows
+        if self._identities is None:
+            self._identities = self._own_counts().identities
+        most = self._identities
+        for name in {"id", "other", "first", "second"}.intersection(rows.dtype.names or ()):
+            if int(rows[name].max(initial=0)) > most:
+                raise SinkError(f"{self.path}: a table is damaged (it has ids that are not there)")
+        return rows
+
     def _rows(self, table: str, t: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         if not -self.frame_count <= t < self.frame_count:
             raise IndexError(f"frame {t} is out of range; the volume holds {self.frame_count}")
@@ -323,7 +346,7 @@ class Volume:
                 del self._blocks[next(iter(self._blocks))]
             start = block * self._block_rows
             stop = min(start + self._block_rows, int(self.offsets(table)[-1]))
-            self._blocks[key] = read_rows(self._root, table, start, stop, dtype)
+            self._blocks[key] = self.known_ids(read_rows(self._root, table, start, stop, dtype))
         return self._blocks[key]
 
 
