@@ -113,7 +113,12 @@ def mask_at(
     mask = np.zeros(frame.ids.shape, np.bool_)
     h, w = frame.ids.shape
     for places, value in ((clicks, True), (without, False)):
-        for x, y in places:
+        for click in places:
+            if np.shape(click) != (2,):
+                raise ConfigError(
+                    f"clicks are pairs of x and y, as in [(30, 3)]; got {click!r} as one"
+                )
+            x, y = click
             if not (0 <= x < w and 0 <= y < h):
                 raise ConfigError(f"a click at {x},{y} lies outside the picture of {w}x{h}")
             mask[frame.ids == frame.ids[y, x]] = value
