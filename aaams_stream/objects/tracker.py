@@ -34,7 +34,7 @@ from aaams_stream.kernels import tracker as kernels
 from aaams_stream.model import EventKind
 from aaams_stream.objects.colours import colour_odds
 from aaams_stream.objects.contacts import contacts_of
-from aaams_stream.objects.memory import Followed, begin, remember
+from aaams_stream.objects.memory import Followed, begin, lose, remember
 from aaams_stream.objects.motion import Prediction, predict, staying
 from aaams_stream.objects.seek import seek
 from aaams_stream.objects.tuning import TrackerTuning
@@ -125,6 +125,8 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     verdict = np.full(len(view.area), _AWAY)
     verdict[near.rows] = logit(belief, tuning.verdict_margin)
     pixels, share = _decide(view, guess, near, odds.mean(axis=0), layers, verdict, tuning)
+    if np.count_nonzero(pixels > 0.5) < max(tuning.lost_share * known.usual**2, 1):
+        return lose(known, view)
     inertia = tuning.identity_inertia
     late = inertia * near.share + (1 - inertia) * share[near.rows]
     share[near.rows] = np.where(near.known, late, share[near.rows])
