@@ -119,7 +119,7 @@ class TrackerTuning:
     # Cells an object must have to be matched. Larger: small objects go by optical flow alone.
     match_cells: int = 6
     # Cells that are compared, about, however large the object is. More cost time.
-    match_samples: float = 300.0
+    match_samples: float = 150.0
 
     # How much the area may change from frame to frame before the threshold gives way, and by how
     # many log odds it may. Larger growth, smaller yield: leaks and losses go unchecked. The other

@@ -197,7 +197,7 @@ def layers_of(then, planes, belief, models):
     flow = np.zeros((h, w, 2), np.float32)
     kernels.compare_layers(
         belief, planes, then, np.zeros((h, w), np.int32), np.array([0, 0, w, h]), np.array(models),
-        flow, 6.0, out, sums,
+        flow, np.abs(planes - then).sum(axis=0), 6.0, out, sums,
     )  # fmt: skip
     return out, sums
 
