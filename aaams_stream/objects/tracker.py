@@ -151,6 +151,8 @@ def share_out(found: list[Followed]) -> list[Followed]:
                 mask[y[lost], x[lost]] = False
                 belief[y[lost] // 2, x[lost] // 2] = 0
                 found[k] = dataclasses.replace(found[k], mask=mask, belief=belief)
+                if not mask.any():
+                    found[k] = lose(found[k], found[k].view)
     return found
 
 

@@ -138,6 +138,6 @@ class TrackerTuning:
     # are taken for it; the other way: it stays lost.
     back_identity: float = 0.5
     back_colour: float = 0.5
-    back_doubt: float = 1.5
+    back_doubt: float = 2.0
     back_least: float = 0.1
     back_most: float = 2.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -47,10 +48,14 @@ class Start:
     mask: Path | None = None  # a picture of the frames' size
     clicks: tuple[Click, ...] = ()  # what belongs to an object
     without: tuple[Click, ...] = ()  # what does not
+    groups: int | None = None  # clicks take groups of segments, about so many a frame
 
     def masks(self, frame: FrameSegmentation) -> dict[int, NDArray[np.bool_]]:
         """Return the mask (h, w) of each object in the first frame."""
         found = read_masks(self.mask, frame.ids.shape) if self.mask else {}
+        if self.groups is not None:
+            lookup = frame.groups(segments=self.groups)
+            frame = dataclasses.replace(frame, ids=lookup[frame.ids])
         places: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         for kind, clicks in enumerate((self.clicks, self.without)):
             for number, x, y in clicks:
@@ -62,7 +67,7 @@ class Start:
             if not mask.any():
                 raise ConfigError(
                     f"object {number} is empty: what --not takes away is all that was clicked; "
-                    "click on other segments, or see the volume at a finer level"
+                    "click on other segments, or see them at a finer level"
                 )
             found[number] = mask
         return dict(sorted(found.items()))

@@ -98,7 +98,7 @@ def test_follow_goes_backwards_and_replaces_only_if_told_so(folder, tmp_path, ca
         (("gone.zarr", "--click", "1,1", "--backwards", "--frame", "1"), "name it with --source"),
         (("begun.zarr", "--click", "1,1"), "is not complete"),
         (("nowhere.mp4", "--click", "1,1"), "nowhere.mp4"),
-        (("clip.mkv", "--click", "1,1", "--at", "9"), "--at is for volumes; segment it first"),
+        (("clip.mkv", "--click", "1,1", "--level", "9"), "--level is for volumes; segment it"),
         (("clip.mkv", "--click", "1,1", "--backwards"), "only a volume is gone through"),
     ],
 )

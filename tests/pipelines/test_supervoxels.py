@@ -87,7 +87,10 @@ def test_supervoxels_follows_the_group_under_a_click(script, files, tmp_path):
         (("clip.zarr", "--mask", "small.png"), "the mask is 8x4, expected 320x240"),
         (("begun.zarr", "--click", "1,1"), "not complete"),
         (("clip.zarr", "--click", "1,1", "--truth", "masks"), "no truth images"),
-        (("clip.mkv", "--click", "1,1", "--at", "25"), "--at is for volumes; segment it first"),
+        (
+            ("clip.mkv", "--click", "1,1", "--level", "2"),
+            "--level is for volumes; segment it first",
+        ),
     ],
 )
 def test_supervoxels_says_what_is_wrong(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -139,6 +140,15 @@ def test_start_adds_and_takes_away_segments_of_each_object(folder):
         Start(clicks=((1, 0, 0),), without=((1, 0, 0),)).masks(frame)
     with pytest.raises(ConfigError, match="pixel 0,0 belongs to object 1 already, so not to 2"):
         next(follow_objects(iter([frame]), Start(clicks=((1, 0, 0), (2, 0, 0)))))
+
+
+def test_start_takes_groups_of_a_stream_under_clicks(folder):
+    with closing(frames_of_source(folder / "clip.mkv", 2)) as frames:
+        frame = next(frames)
+        names = frame.groups(segments=6)[frame.ids]
+        masks = Start(clicks=((1, 5, 5),), groups=6).masks(frame)
+    np.testing.assert_array_equal(masks[1], names == names[5, 5])
+    assert np.count_nonzero(masks[1]) > np.count_nonzero(frame.ids == frame.ids[5, 5])
 
 
 def test_follow_video_leaves_nothing_behind_after_an_error(folder, tmp_path):
