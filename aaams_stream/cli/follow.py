@@ -87,10 +87,12 @@ def run_follow(args: argparse.Namespace) -> int:
     check_target(args.output, None, overwrite=args.overwrite)
     frames = frames_of(args)
     from aaams_stream.run.follow import Start, follow_video
+    from aaams_stream.store import is_volume
 
     meter = Meter(args.quiet)
     begun = time.monotonic()
-    start = Start(args.frame, args.mask, tuple(args.click), tuple(args.without))
+    groups = None if is_volume(Path(args.input)) else args.at  # a volume is seen in groups itself
+    start = Start(args.frame, args.mask, tuple(args.click), tuple(args.without), groups)
     try:
         report = follow_video(
             frames, args.output, start, overwrite=args.overwrite, progress=meter.tick
@@ -124,7 +126,7 @@ def frames_of(args: argparse.Namespace) -> Generator[FrameSegmentation]:
         require_complete(volume, "objects are followed to its end")
         volume = options.seen_at(volume, args)
         return frames_of_volume(volume, args.frame, backwards=args.backwards, source=args.source)
-    for given, name in ((args.at, "--at"), (args.level, "--level"), (args.source, "--source")):
+    for given, name in ((args.level, "--level"), (args.source, "--source")):
         if given is not None:
             raise ConfigError(f"{args.input}: {name} is for volumes; segment it first")
     if args.backwards:

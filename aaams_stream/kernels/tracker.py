@@ -180,14 +180,15 @@ def sum_evidence(labels, bins, odds, warped, flow, box, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare_layers(belief, planes, then, labels, box, models, flow, pace, out, sums):
+def compare_layers(belief, planes, then, labels, box, models, flow, change, pace, out, sums):
     """Ask of each pixel whether it came along with the object or with the ground.
 
     belief (h, w) float32 and then (3, h, pitch) are of the frame before, planes of this one;
     models (2, 6) float64: where a pixel of the object and one of the ground was, as
-    u = m0 + m1 x + m2 y, v = m3 + m4 x + m5 y; flow (h', w', 2). pace: L*a*b* units (sum over
-    channels) by which a likelihood falls to 1/e. Writes out (h', w') float32: log odds by colour
-    and by where it would have been; sums (k, 2): those by colour alone, and both, over segments.
+    u = m0 + m1 x + m2 y, v = m3 + m4 x + m5 y; flow (h', w', 2), and the change (h', w') of colour
+    along it. pace: L*a*b* units (sum over channels) by which a likelihood falls to 1/e. Writes out
+    (h', w') float32: log odds by colour and by where it would have been; sums (k, 2): those by
+    colour alone, and both, over segments.
     """
     h, w = belief.shape
     sums[:] = 0.0
@@ -196,25 +197,26 @@ def compare_layers(belief, planes, then, labels, box, models, flow, pace, out, s
     fall = np.exp(-np.arange(24 * 16 + 1) / (16.0 * pace))
     for y in range(box[1], box[3]):
         for x in range(box[0], box[2]):
-            for way in range(3):
-                if way < 2:
-                    m = models[way]
-                    u = m[0] + m[1] * x + m[2] * y
-                    v = m[3] + m[4] * x + m[5] * y
-                else:
-                    u = np.float64(x + flow[y - box[1], x - box[0], 0])
-                    v = np.float64(y + flow[y - box[1], x - box[0], 1])
+            i = int(x + flow[y - box[1], x - box[0], 0] + 0.5)
+            j = int(y + flow[y - box[1], x - box[0], 1] + 0.5)
+            gap[2] = min(np.float64(change[y - box[1], x - box[0]]), 24.0)
+            was[2] = belief[min(max(j, 0), h - 1), min(max(i, 0), w - 1)]
+            for way in range(2):
+                m = models[way]
+                u = m[0] + m[1] * x + m[2] * y
+                v = m[3] + m[4] * x + m[5] * y
                 gone = u < -0.5 or v < -0.5 or u > w - 0.5 or v > h - 0.5
                 u = min(max(u, 0.0), w - 1.001)
                 v = min(max(v, 0.0), h - 1.001)
                 i = int(u)
                 j = int(v)
+                below = min(j + 1, h - 1)
                 a = u - i
                 b = v - j
                 total = np.float64(0.0)
                 for c in range(3):
                     seen = (1.0 - b) * ((1.0 - a) * then[c, j, i] + a * then[c, j, i + 1])
-                    seen += b * ((1.0 - a) * then[c, j + 1, i] + a * then[c, j + 1, i + 1])
+                    seen += b * ((1.0 - a) * then[c, below, i] + a * then[c, below, i + 1])
                     total += abs(planes[c, y, x] - seen)
                 gap[way] = min(total, 24.0)
                 was[way] = belief[int(v + 0.5), int(u + 0.5)]

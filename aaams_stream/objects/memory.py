@@ -131,14 +131,13 @@ def remember(
     share: Array,
     tuning: TrackerTuning,
 ) -> Followed:
-    """Return the object as it was found, with what is learned from that; or that it is lost.
+    """Return the object as it was found, with what is learned from that.
 
-    share (k,): how much of each segment of the frame is of the object.
+    belief (h', w') is above a half somewhere; share (k,): how much of each segment of the frame is
+    of the object.
     """
     inside = belief > 0.5
     count = np.count_nonzero(inside)
-    if count < max(tuning.lost_share * known.usual**2, 1):
-        return lose(known, view)
     ids, share = _joined(known, view.frame.segments["id"], share, tuning.identity_memory)
     now = float(np.sqrt(count))
     size = max(now, tuning.least_size * known.usual)

@@ -34,7 +34,7 @@ from aaams_stream.kernels import tracker as kernels
 from aaams_stream.model import EventKind
 from aaams_stream.objects.colours import colour_odds
 from aaams_stream.objects.contacts import contacts_of
-from aaams_stream.objects.memory import Followed, begin, remember
+from aaams_stream.objects.memory import Followed, begin, lose, remember
 from aaams_stream.objects.motion import Prediction, predict, staying
 from aaams_stream.objects.seek import seek
 from aaams_stream.objects.tuning import TrackerTuning
@@ -204,6 +204,8 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     verdict = np.full(len(view.area), _AWAY)
     verdict[near.rows] = logit(belief, tuning.verdict_margin)
     pixels, share = _decide(view, guess, near, odds.mean(axis=0), layers, verdict, tuning)
+    if np.count_nonzero(pixels > 0.5) < max(tuning.lost_share * known.usual**2, 1):
+        return lose(known, view)
     inertia = tuning.identity_inertia
     late = inertia * near.share + (1 - inertia) * share[near.rows]
     share[near.rows] = np.where(near.known, late, share[near.rows])
@@ -228,6 +230,8 @@ def share_out(found: list[Followed]) -> list[Followed]:
                 mask[y[lost], x[lost]] = False
                 belief[y[lost] // 2, x[lost] // 2] = 0
                 found[k] = dataclasses.replace(found[k], mask=mask, belief=belief)
+                if not mask.any():
+                    found[k] = lose(found[k], found[k].view)
     return found
 
 

@@ -27,7 +27,7 @@ class TrackerTuning:
     contact: float = 2.0  # too large: regions tip over as one; too small: the mask frays
 
     # Log odds before any witness has spoken. Lower: smaller masks with fewer false parts.
-    bias: float = 0.1
+    bias: float = 0.3
 
     # Beliefs are kept this far from 0 and 1 before their log odds are taken. Larger: no single
     # witness can settle the matter; smaller: one that is certain outvotes all others.
@@ -119,13 +119,13 @@ class TrackerTuning:
     # Cells an object must have to be matched. Larger: small objects go by optical flow alone.
     match_cells: int = 6
     # Cells that are compared, about, however large the object is. More cost time.
-    match_samples: float = 300.0
+    match_samples: float = 150.0
 
     # How much the area may change from frame to frame before the threshold gives way, and by how
     # many log odds it may. Larger growth, smaller yield: leaks and losses go unchecked. The other
     # way: the size is held against the witnesses, also where the object really grows or vanishes.
     growth: float = 0.1
-    growth_yield: float = 1.0
+    growth_yield: float = 0.5
     # Rate a frame at which the usual size follows. Of that size: what the tracker takes for the
     # object's size at least, and the share of its area below which it is lost. Larger: an object
     # that is nearly covered is sought in a wider place, or given up sooner.
@@ -138,6 +138,6 @@ class TrackerTuning:
     # are taken for it; the other way: it stays lost.
     back_identity: float = 0.5
     back_colour: float = 0.5
-    back_doubt: float = 1.5
+    back_doubt: float = 2.0
     back_least: float = 0.1
     back_most: float = 2.5

@@ -89,7 +89,7 @@ def compare_layers(
     sums = np.empty((len(view.area), 2))
     kernels.compare_layers(
         soft, view.planes, known.view.planes, view.labels, guess.box, models, guess.flow,
-        tuning.layer_pace, layers, sums,
+        guess.warped[2], tuning.layer_pace, layers, sums,
     )  # fmt: skip
     return layers, sums[near.rows] / near.area[:, None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -24,7 +25,7 @@ from aaams_stream.model import FrameSegmentation
 from aaams_stream.objects.follower import Follower, Scene
 from aaams_stream.objects.tracker import mask_at
 from aaams_stream.params import Params
-from aaams_stream.run.interrupt import noting_ctrl_c
+from aaams_stream.run.interrupt import noting_stop
 from aaams_stream.run.stream import frame_at, pictures_of, replay, stream
 from aaams_stream.source.images import read_image
 
@@ -47,10 +48,14 @@ class Start:
     mask: Path | None = None  # a picture of the frames' size
     clicks: tuple[Click, ...] = ()  # what belongs to an object
     without: tuple[Click, ...] = ()  # what does not
+    groups: int | None = None  # clicks take groups of segments, about so many a frame
 
     def masks(self, frame: FrameSegmentation) -> dict[int, NDArray[np.bool_]]:
         """Return the mask (h, w) of each object in the first frame."""
         found = read_masks(self.mask, frame.ids.shape) if self.mask else {}
+        if self.groups is not None:
+            lookup = frame.groups(segments=self.groups)
+            frame = dataclasses.replace(frame, ids=lookup[frame.ids])
         places: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         for kind, clicks in enumerate((self.clicks, self.without)):
             for number, x, y in clicks:
@@ -62,7 +67,7 @@ class Start:
             if not mask.any():
                 raise ConfigError(
                     f"object {number} is empty: what --not takes away is all that was clicked; "
-                    "click on other segments, or see the volume at a finer level"
+                    "click on other segments, or see them at a finer level"
                 )
             found[number] = mask
         return dict(sorted(found.items()))
@@ -112,7 +117,7 @@ def follow_video(
     path = check_target(output, None, overwrite=overwrite)
     seen: dict[int, int] = {}
     count = 0
-    with noting_ctrl_c() as ctrl_c, Draft(path) as folder, ExitStack() as stack:
+    with noting_stop() as stop, Draft(path) as folder, ExitStack() as stack:
         film: VideoWriter | None = None
         table: TextIO | None = None
         for frame, scene in follow_objects(frames, start, progress):
@@ -131,11 +136,11 @@ def follow_video(
             for one in scene.sightings:
                 seen[one.number] = seen.get(one.number, 0) + (one.state != "lost")
             count += 1
-            if ctrl_c.pressed:
+            if stop.asked:
                 break
         if not count:
             raise SourceError("there is no frame to follow anything in")
-    return Report(path, count, seen, ctrl_c.pressed)
+    return Report(path, count, seen, stop.asked)
 
 
 def frames_of_volume(
