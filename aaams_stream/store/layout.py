@@ -26,7 +26,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import zarr
@@ -292,6 +293,17 @@ def read_rows(
             if wrong is not None:
                 raise SinkError(f"{place_of(root)}: {table}/{name} is damaged ({wrong})")
     return rows
+
+
+def open_group(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
+    """Open the group of a volume; a SinkError if Zarr cannot."""
+    try:
+        # what others may have put together of the metadata is not kept up to date by us
+        return zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
+    except OSError as error:
+        raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except Exception as error:  # whatever Zarr makes of what else the metadata says
+        raise SinkError(f"{path}: metadata is damaged (zarr.json: {error})") from error
 
 
 def array_in(root: zarr.Group, path: str) -> StoredArray:

@@ -320,9 +320,11 @@ def damage(path: Path, rng: random.Random) -> tuple[str, bool]:
             file = rng.choice(chunks)
         if not file.is_file():
             continue
+        how = None
         if file.name == "zarr.json" and rng.random() < 0.7:
-            how = spoil_document(file, rng)
-        else:
+            with contextlib.suppress(ValueError, RecursionError):  # it was spoilt before
+                how = spoil_document(file, rng)
+        if how is None:
             how = spoil_file(file, chunks, rng)
             swapped |= how.startswith("in its place")
         told.append(f"{file.relative_to(path)} {how}")

@@ -200,12 +200,10 @@ def test_segment_video_decodes_no_further_ahead_than_the_queues_hold(clip, tmp_p
     assert furthest == most
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_segment_video_killed_at_any_write_and_resumed_gives_the_same_bytes(tmp_path):
-    clip = write_clip(tmp_path / "clip.mkv", moving_frames(21))
-    script = TESTS / "support" / "kill_and_resume.py"
+def resumed_after_kills(script, *words):
+    """Run a script that kills runs and resumes them; return the numbers it prints."""
     run = subprocess.run(
-        [sys.executable, str(script), str(clip), str(tmp_path), "20"],
+        [sys.executable, str(TESTS / "support" / script), *map(str, words)],
         capture_output=True,
         text=True,
         check=False,
@@ -214,9 +212,24 @@ def test_segment_video_killed_at_any_write_and_resumed_gives_the_same_bytes(tmp_
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, TESTS)))},
     )
     assert run.returncode == 0, run.stderr
-    moments, _, wrong = map(int, run.stdout.split())
+    return [*map(int, run.stdout.split()), run.stderr]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_segment_video_killed_at_any_write_and_resumed_gives_the_same_bytes(tmp_path):
+    clip = write_clip(tmp_path / "clip.mkv", moving_frames(21))
+    moments, _, wrong, told = resumed_after_kills("kill_and_resume.py", clip, tmp_path, 20)
     assert moments >= 20
-    assert wrong == 0, run.stderr
+    assert wrong == 0, told
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_segment_video_killed_at_any_moment_and_resumed_gives_the_same_bytes(tmp_path):
+    clip = write_clip(tmp_path / "clip.mkv", moving_frames(60))
+    kills, finished, wrong, told = resumed_after_kills("kill_by_clock.py", clip, tmp_path, 5, 0)
+    assert kills >= 5
+    assert finished
+    assert wrong == 0, told
 
 
 def test_ctrl_c_finishes_the_chunk_and_resume_the_volume(clip, tmp_path, press_at):
