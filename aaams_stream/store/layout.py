@@ -284,11 +284,13 @@ def read_rows(
 ) -> NDArray[Any]:
     """Return rows of a table; the columns are those `dtype` names."""
     rows = np.empty(max(0, stop - start), dtype=dtype)
+    frames = None  # that there may be
     for name in dtype.names or ():
         column = array_in(root, f"{table}/{name}")
         rows[name] = column[start:stop]
         if not column.checksummed:
-            frames = array_in(root, "labels/ids/0").shape[0]
+            if frames is None:
+                frames = array_in(root, "labels/ids/0").shape[0]
             wrong = implausible(table, name, rows[name], frames)
             if wrong is not None:
                 raise SinkError(f"{place_of(root)}: {table}/{name} is damaged ({wrong})")
