@@ -327,7 +327,7 @@ def damage(path: Path, rng: random.Random) -> tuple[str, bool]:
             with contextlib.suppress(ValueError, RecursionError):  # it was spoilt before
                 how = spoil_document(file, rng)
         if how is None:
-            how = spoil_file(file, chunks, rng)
+            how = spoil_file(file, chunks, rng, path)
             swapped |= how.startswith("in its place")
         told.append(f"{file.relative_to(path)} {how}")
     return "; ".join(told), swapped
@@ -339,7 +339,7 @@ SPOILS = (
 )
 
 
-def spoil_file(file: Path, chunks: list[Path], rng: random.Random) -> str:
+def spoil_file(file: Path, chunks: list[Path], rng: random.Random, volume: Path) -> str:
     """Do to a file what disks, copies and people do."""
     data = bytearray(file.read_bytes())
     how = rng.choice(SPOILS)
@@ -371,7 +371,7 @@ def spoil_file(file: Path, chunks: list[Path], rng: random.Random) -> str:
     elif how == "loop":
         file.unlink()
         file.symlink_to(file.name)
-    elif how.startswith("parent"):
+    elif how.startswith("parent") and file.parent != volume:
         shutil.rmtree(file.parent)
         if how == "parent a file":
             file.parent.write_bytes(data)
