@@ -22,6 +22,7 @@ PACKAGE = ROOT / "aaams_stream"
 # The storeys of the house, from the ground up. A file imports what lies below it, or its own room.
 STOREYS = (
     {"errors"},
+    {"paths"},
     {"model", "params"},
     {"kernels"},
     {"files", "jit"},

@@ -10,7 +10,7 @@ from pathlib import Path
 from aaams_stream import __version__
 from aaams_stream import store as stores
 from aaams_stream.errors import SinkError
-from aaams_stream.model import Clip
+from aaams_stream.model import Clip, same_source
 from aaams_stream.params import Params
 from aaams_stream.run.progress import Progress
 from aaams_stream.run.segment_video import Job, run_job
@@ -42,7 +42,7 @@ def repair_volume(
     size = header.selection.get("size")
     clip = Clip(**{**header.selection, "size": tuple(size) if size else None})
     with open_source(spec, clip) as opened:
-        if opened.fingerprint != header.fingerprint:
+        if not same_source(header.fingerprint, opened.fingerprint):
             raise SinkError(
                 f"{path}: cannot be repaired: {spec} is not what it was made of; give that with "
                 "--source"

@@ -13,6 +13,7 @@ from typing import Any
 
 import zarr
 
+from aaams_stream.paths import expanded
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
@@ -92,7 +93,7 @@ def _drop_labels(root: zarr.Group, name: str) -> None:
 @contextmanager
 def _writing(path: str | Path, reason: str) -> Iterator[tuple[Volume, zarr.Group]]:
     """Hold the right to write to a complete volume; yield it to read, and its group to write."""
-    place = Path(path).expanduser()
+    place = expanded(path)
     require_complete(open_volume(place), reason)
     with sink_errors(place):
         lock = WriteLock(place, place)

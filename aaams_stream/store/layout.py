@@ -45,6 +45,7 @@ from aaams_stream.model import (
     SEGMENT_DTYPE,
     TRACK_DTYPE,
 )
+from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.plausible import implausible
 from aaams_stream.store.stored import StoredArray, place_of
 
@@ -301,7 +302,8 @@ def open_group(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     """Open the group of a volume; a SinkError if Zarr cannot."""
     try:
         # what others may have put together of the metadata is not kept up to date by us
-        return zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
+        store = GuardedStore(path) if mode == "r+" else str(path)
+        return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
     except OSError as error:
         raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # whatever Zarr makes of what else the metadata says

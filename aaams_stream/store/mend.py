@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aaams_stream.errors import SinkError
+from aaams_stream.model import same_source
 from aaams_stream.store.additions import materialise
 from aaams_stream.store.check import Report
 from aaams_stream.store.layout import KEY, Header, array_in, open_group, video_in
@@ -46,11 +47,12 @@ class Mending:
             open_root(self.scratch)
         except SinkError:
             return False
-        same = ("fingerprint", "selection", "with_video")
+        same = ("selection", "with_video")
         return (
             record["version"] == version
             and record["configuration"] == ours["configuration"]
             and all(record["source"][name] == ours["source"][name] for name in same)
+            and same_source(ours["source"]["fingerprint"], record["source"]["fingerprint"])
         )
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ import zarr
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SinkError
+from aaams_stream.model import same_source
 from aaams_stream.store.check import check
 from aaams_stream.store.layout import (
     INTERRUPTED,
@@ -242,7 +243,7 @@ def _beginning_in(folder: Path) -> Iterator[None]:
 
 def require_same(path: Path, begun: Header, now: Header) -> None:
     """Raise a SinkError that names the first thing in which two runs differ."""
-    if begun.fingerprint != now.fingerprint:
+    if not same_source(begun.fingerprint, now.fingerprint):
         raise SinkError(
             f"{path}: was begun from another source ({begun.spec}); give that one, or --overwrite"
         )

@@ -25,6 +25,7 @@ from aaams_stream.model import (
     Lineage,
 )
 from aaams_stream.params import Params
+from aaams_stream.paths import expanded
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.frames import Frames
 from aaams_stream.store.layout import (
@@ -367,7 +368,7 @@ def require_complete(volume: Volume, reason: str) -> None:
 
 def open_volume(store: str | Path) -> Volume:
     """Open the volume at `store` for reading; a SinkError if there is none we can read."""
-    path = Path(store).expanduser()
+    path = expanded(store)
     return Volume(path, open_root(path))
 
 

@@ -23,6 +23,7 @@ from aaams_stream.errors import SinkError
 from aaams_stream.model import FrameSegmentation
 from aaams_stream.store.arrays import ChunkedArray, Table
 from aaams_stream.store.counts import read_counts
+from aaams_stream.store.guard import noticing_removal
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
@@ -72,7 +73,7 @@ class VolumeWriter:
         rgb: NDArray[np.uint8] | None = None,
     ) -> None:
         """Add the next frame; chunks are written as they fill."""
-        with sink_errors(self.path):
+        with noticing_removal(self._root), sink_errors(self.path):
             self._ids.append(segmentation.ids[None])
             if self._video is not None and rgb is not None:
                 self._video.append(rgb.transpose(2, 0, 1)[None])
@@ -90,7 +91,7 @@ class VolumeWriter:
         """
         if self.frames % CHUNK_FRAMES:
             raise ValueError(f"commit at whole chunks of {CHUNK_FRAMES}, not at {self.frames}")
-        with sink_errors(self.path):
+        with noticing_removal(self._root), sink_errors(self.path):
             self._flush()
             name = f"{self.frames:08d}"
             _save_state(self._root, name, state)
@@ -99,7 +100,7 @@ class VolumeWriter:
 
     def finish(self, ended: str) -> None:
         """Write what is left and mark the volume complete; `ended` says how the source ended."""
-        with sink_errors(self.path):
+        with noticing_removal(self._root), sink_errors(self.path):
             self._flush()
             segments, events = (self._tables[name].rows for name in ("segments", "events"))
             write_final_table(self._root, "tracks", build_tracks(self._root, segments, events))
