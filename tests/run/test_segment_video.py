@@ -209,7 +209,7 @@ def test_segment_video_killed_at_any_write_and_resumed_gives_the_same_bytes(tmp_
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, TESTS)))},
     )

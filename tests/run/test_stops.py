@@ -143,17 +143,18 @@ def test_ctrl_c_does_not_wait_for_an_address_that_has_fallen_silent(tmp_path, mo
     over.set()
     presser.join()
     assert not isinstance(stopped.value, Interrupted)
-    assert open_volume(tmp_path / "a.zarr").frame_count == 16
+    # the last frames may have been on their way to the disk
+    assert open_volume(tmp_path / "a.zarr").frame_count in (8, 16)
 
 
 def take_away(how, path):
-    if how == "renamed":
-        path.rename(path.with_name("moved.zarr"))
-    elif how == "half removed":  # as while `rm -r` is at it
+    if how == "half removed":  # as while `rm -r` is at it, and the writer too
         (path / "zarr.json").unlink()
-        shutil.rmtree(path / "events")
-    else:
-        shutil.rmtree(path)
+        shutil.rmtree(path / "events", ignore_errors=True)
+        return
+    path.rename(path.with_name("moved.zarr"))
+    if how != "renamed":
+        shutil.rmtree(path.with_name("moved.zarr"))
         if how == "replaced":
             path.mkdir()
             (path / "mine.txt").touch()
