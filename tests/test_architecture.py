@@ -42,6 +42,7 @@ OWNERS = {
     "cv2": {"core/features", "files", "source/images", "draw", "live"},
     "av": {"source", "draw"},
     "zarr": {"store"},
+    "google_crc32c": {"store"},  # which zarr brings along for its own checksums
     "matplotlib": {"draw"},
     "sklearn": {"points"},  # in `__sklearn_tags__` alone, which only scikit-learn calls
 }

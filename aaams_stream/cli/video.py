@@ -128,7 +128,9 @@ def run_info(args: argparse.Namespace) -> int:
     """Print what a volume holds."""
     from aaams_stream.store import open_volume
 
-    facts = gather(options.seen_at(open_volume(args.volume), args))
+    volume = open_volume(args.volume)
+    volume.require_chunks()
+    facts = gather(options.seen_at(volume, args))
     if args.json:
         print(json.dumps(facts))
         return 0

@@ -17,6 +17,7 @@ from zarr.storage import LocalStore
 from aaams_stream.errors import SinkError
 
 _ROOT = "zarr.json"
+_LABELS = "labels/ids/0/zarr.json"
 
 
 class GuardedStore(LocalStore):
@@ -39,8 +40,11 @@ class GuardedStore(LocalStore):
         return self._is_ours() and (self.root / _ROOT).exists()
 
     def gone(self) -> SinkError:
-        """Return what there is to say when it is not; remains that block the name are removed."""
-        if self._is_ours():
+        """Return what there is to say when it is not; remains that block the name are removed.
+
+        Only what was removed down to its labels: where just a document is gone, the frames are not.
+        """
+        if self._is_ours() and not (self.root / _LABELS).exists():
             shutil.rmtree(self.root, ignore_errors=True)
         return SinkError(
             f"{self.root}: was removed or renamed while it was being written; if it has another "
