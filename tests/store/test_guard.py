@@ -33,8 +33,12 @@ def test_a_volume_that_is_gone_is_not_made_anew(writer, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_volume_that_lost_the_document_which_makes_it_one_is_removed(writer, tmp_path):
+def test_remains_of_a_volume_are_removed_unless_its_frames_are_there(writer, tmp_path):
     (writer.path / "zarr.json").unlink()
+    with pytest.raises(SinkError, match=GONE):
+        writer.finish("complete")
+    assert (writer.path / "labels" / "ids" / "0" / "c" / "0").exists()
+    shutil.rmtree(writer.path / "labels")
     with pytest.raises(SinkError, match=GONE):
         writer.finish("complete")
     assert list(tmp_path.iterdir()) == []
