@@ -207,7 +207,7 @@ def resumed_after_kills(script, *words):
         capture_output=True,
         text=True,
         check=False,
-        timeout=1200,
+        timeout=1800,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, TESTS)))},
     )
