@@ -91,9 +91,10 @@ def build_tree(
     bulk: whether what is large merges less readily; see `merge_regions`.
     """
     new = np.full(len(graph.moments), -1, np.int32)
+    none = np.zeros(len(graph.moments), np.int64)
     everything = MergeLimits(np.inf, np.inf, np.inf)
     criterion = merge_criterion(params, tuning, bulk)
-    return merge_regions(graph, Origins(new, new), (min_area, min_area), criterion, everything)
+    return merge_regions(graph, Origins(new, new, none, none), (min_area, min_area), criterion, everything)
 
 
 def merge_criterion(params: Params, tuning: Tuning, bulk: bool) -> Criterion:
@@ -128,7 +129,9 @@ def merge_regions(
         graph.contacts._replace(
             length=graph.contacts.length.copy(), contrast=graph.contacts.contrast.copy()
         ),
-        Origins(origins.track_of.copy(), origins.prior_track.copy()),
+        Origins(
+            origins.track_of.copy(), origins.prior_track.copy(), origins.claim.copy(), origins.whole
+        ),
         np.array(min_area, np.float64),
         criterion,
         limits,

@@ -98,9 +98,10 @@ def build_rag(
 
 
 def find_origins(
-    graph: RegionGraph, labels: NDArray[np.int32], warped: NDArray[np.int32]
+    graph: RegionGraph, labels: NDArray[np.int32], warped: NDArray[np.int32], tracks: int
 ) -> Origins:
-    """Return which track each region bears, and which was predicted for it."""
+    """Return which of so many tracks each region bears, and which was predicted for it."""
     track_of, prior_track = np.empty((2, len(graph.moments)), np.int32)
-    kernels.find_origins(graph.regions, labels, warped, track_of, prior_track)
-    return Origins(track_of, prior_track)
+    claim, whole = np.empty(len(graph.moments), np.int64), np.empty(tracks, np.int64)
+    kernels.find_origins(graph.regions, labels, warped, whole, track_of, prior_track, claim)
+    return Origins(track_of, prior_track, claim, whole)

@@ -206,7 +206,7 @@ def _merge(
     min_areas = _min_areas(picture, params, tuning)
     owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
     graph = build_rag(owner, picture, ones, tuning, flow, singles)
-    origins = find_origins(graph, refined, seen.pixels.warped)
+    origins = find_origins(graph, refined, seen.pixels.warped, len(state.tracks.ids))
     few = len(state.tracks.ids) < params.stream.segments
     limits = MergeLimits(
         state.level,

@@ -55,6 +55,8 @@ class Origins(NamedTuple):
 
     track_of: Any  # (k,) int32 the track a region bears
     prior_track: Any  # (k,) int32 the track that was predicted for it
+    claim: Any  # (k,) int64 pixels of it for which that track is presumed, not known
+    whole: Any  # (tracks,) int64 pixels of which each track is known or presumed
 
 
 class Contacts(NamedTuple):
@@ -301,9 +303,19 @@ def resistance(moments, a, b, track_of, moving_sq):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def inherit(a, b, origins):
-    """Region a takes over b: it keeps its origins, or takes those of b if it has none."""
+    """Region a takes over b: it keeps its origins, or takes those of b if it has none.
+
+    Two that have most of a track between them by presumption bear it from now on.
+    """
     track_of = origins.track_of
     prior_track = origins.prior_track
+    claim = origins.claim
+    if prior_track[a] == prior_track[b]:
+        claim[a] += claim[b]
+        if track_of[a] < 0 and track_of[b] < 0 and 2 * claim[a] > origins.whole[prior_track[a]] > 0:
+            track_of[a] = prior_track[a]
+    elif track_of[a] < 0 and track_of[b] >= 0:
+        claim[a] = claim[b]
     if track_of[a] < 0 and track_of[b] >= 0:
         track_of[a] = track_of[b]
         prior_track[a] = prior_track[b]
