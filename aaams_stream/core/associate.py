@@ -64,7 +64,7 @@ def associate(
     lost = lost.with_gone(tracks, gone, index, tuning.max_lost)
 
     candidates = find_candidates(track_of, regions, tracks, index, tuning)
-    reidentified = reidentify(candidates, lost, index, tuning)
+    reidentified = reidentify(candidates, lost, tracks, index, tuning)
     disoccluded = match_disoccluded(
         candidates, set(reidentified), track_of, regions, tracks, tuning
     )

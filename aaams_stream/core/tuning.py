@@ -202,6 +202,7 @@ class Tuning:
     # Frames in which a new segment may turn out to be an earlier one: what comes into view is a
     # sliver first. Larger: more identities are mended late, and more wrongly; -1: none.
     probation: int = 5
+    outgrown: float = 2.0
     # How much of its earlier colours a segment keeps, a frame. Larger: it follows new light
     # slowly; smaller: it drifts onto what lies beside it.
     colour_memory: float = 0.8
