@@ -94,7 +94,7 @@ def build_tree(
     none = np.zeros(len(graph.moments), np.int64)
     everything = MergeLimits(np.inf, np.inf, np.inf)
     criterion = merge_criterion(params, tuning, bulk)
-    return merge_regions(graph, Origins(new, new, none, none), (min_area, min_area), criterion, everything)
+    return merge_regions(graph, Origins(new, new, none, none, none > 0), (min_area, min_area), criterion, everything)
 
 
 def merge_criterion(params: Params, tuning: Tuning, bulk: bool) -> Criterion:
@@ -109,6 +109,8 @@ def merge_criterion(params: Params, tuning: Tuning, bulk: bool) -> Criterion:
         unit_edge=tuning.unit_edge,
         parting_sq=tuning.parting_sq,
         moving_sq=tuning.moving_sq,
+        faint=tuning.faint if bulk else 0.0,
+        along=tuning.along,
     )
 
 
@@ -127,10 +129,16 @@ def merge_regions(
     survivor, absorbed, level, forced = kernels.merge_regions(
         graph.moments.copy(),
         graph.contacts._replace(
-            length=graph.contacts.length.copy(), contrast=graph.contacts.contrast.copy()
+            length=graph.contacts.length.copy(),
+            contrast=graph.contacts.contrast.copy(),
+            step=graph.contacts.step.copy(),
         ),
         Origins(
-            origins.track_of.copy(), origins.prior_track.copy(), origins.claim.copy(), origins.whole
+            origins.track_of.copy(),
+            origins.prior_track.copy(),
+            origins.claim.copy(),
+            origins.whole,
+            origins.grown,
         ),
         np.array(min_area, np.float64),
         criterion,

@@ -206,7 +206,8 @@ def _merge(
     min_areas = _min_areas(picture, params, tuning)
     owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
     graph = build_rag(owner, picture, ones, tuning, flow, singles)
-    origins = find_origins(graph, refined, seen.pixels.warped, len(state.tracks.ids))
+    grown = state.index - state.tracks.first_frame > tuning.probation
+    origins = find_origins(graph, refined, seen.pixels.warped, grown)
     few = len(state.tracks.ids) < params.stream.segments
     limits = MergeLimits(
         state.level,
@@ -287,7 +288,7 @@ def _track_table(
 
 def _min_areas(picture: Picture, params: Params, tuning: Tuning) -> tuple[int, int]:
     """Return how many pixels a new segment must have, and an old one to live on."""
-    new = max(round(tuning.min_birth * picture.gradient.size), params.post.min_size)
+    new = max(round(tuning.min_birth * picture.gradient.size), params.post.min_size, tuning.least_birth)
     return new, max(round(tuning.min_survival * new), params.post.min_size)
 
 

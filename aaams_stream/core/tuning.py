@@ -139,6 +139,8 @@ class Tuning:
     # what it uncovers. Smaller: things that move never grow back; larger: they drag the ground
     # along.
     moving_sq: float = 2.0
+    faint: float = 0.4
+    along: float = 4.0
     # Pixels between those at which the motion of the scene is looked up. Larger: faster, and less
     # sure where little of the ground is seen.
     scene_stride: int = 8
@@ -203,6 +205,7 @@ class Tuning:
     # sliver first. Larger: more identities are mended late, and more wrongly; -1: none.
     probation: int = 5
     outgrown: float = 2.0
+    least_birth: int = 16
     # How much of its earlier colours a segment keeps, a frame. Larger: it follows new light
     # slowly; smaller: it drifts onto what lies beside it.
     colour_memory: float = 0.8

@@ -204,11 +204,13 @@ def measure_motion(flow, scene, labels, moments):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_edges(gradient, labels, pairs):
-    """List pairs of touching regions with contact length and gradient summed along it.
+def find_edges(gradient, smooth, labels, pairs):
+    """List pairs of touching regions with contact length and what is summed along it.
 
-    gradient (h, w): how much of an edge each pixel is. Fills pairs of regions, the lower first:
-    sums are the pixel pairs in contact and the gradient there.
+    gradient (h, w): how much of an edge each pixel is, whichever way it runs; smooth (3, h, w):
+    colours. Fills pairs of regions, the lower first: sums are the pixel pairs in contact, the
+    gradient there, and the step in colour from one pixel of a pair to the other. Where a contact
+    ends at something else, the gradient is strong and the step is not.
     """
     h, w = labels.shape
     slots = pairs.slots
@@ -246,6 +248,10 @@ def find_edges(gradient, labels, pairs):
                     e = np.int64(slots[slot])
                 sums[e, 0] += 1.0
                 sums[e, 1] += 0.5 * (np.float64(gradient[y, x]) + np.float64(gradient[v, u]))
+                d0 = smooth[0, y, x] - smooth[0, v, u]
+                d1 = smooth[1, y, x] - smooth[1, v, u]
+                d2 = smooth[2, y, x] - smooth[2, v, u]
+                sums[e, 2] += np.float64(np.sqrt(d0 * d0 + d1 * d1 + d2 * d2))
     return n
 
 
