@@ -94,7 +94,9 @@ def build_tree(
     none = np.zeros(len(graph.moments), np.int64)
     everything = MergeLimits(np.inf, np.inf, np.inf)
     criterion = merge_criterion(params, tuning, bulk)
-    return merge_regions(graph, Origins(new, new, none, none, none > 0), (min_area, min_area), criterion, everything)
+    return merge_regions(
+        graph, Origins(new, new, none, none, none > 0), (min_area, min_area), criterion, everything
+    )
 
 
 def merge_criterion(params: Params, tuning: Tuning, bulk: bool) -> Criterion:
@@ -109,7 +111,7 @@ def merge_criterion(params: Params, tuning: Tuning, bulk: bool) -> Criterion:
         unit_edge=tuning.unit_edge,
         parting_sq=tuning.parting_sq,
         moving_sq=tuning.moving_sq,
-        faint=tuning.faint if bulk else 0.0,
+        faint=tuning.faint if bulk and not plain else 0.0,
         along=tuning.along,
     )
 

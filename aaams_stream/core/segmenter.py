@@ -107,7 +107,8 @@ def label_frame(
     prepared: Prepared, state: SegmenterState | None, watch: Watch = stopwatch
 ) -> Labelled:
     """Decide the labels of one frame: state in, state out."""
-    picture, params, tuning = prepared.picture, prepared.params, prepared.tuning
+    picture, params = prepared.picture, prepared.params
+    tuning = prepared.tuning.for_segments(params.stream.segments)
     clock = watch(prepared.seconds)
     seen = None
     if state is not None:
@@ -288,7 +289,8 @@ def _track_table(
 
 def _min_areas(picture: Picture, params: Params, tuning: Tuning) -> tuple[int, int]:
     """Return how many pixels a new segment must have, and an old one to live on."""
-    new = max(round(tuning.min_birth * picture.gradient.size), params.post.min_size, tuning.least_birth)
+    share = round(tuning.min_birth * picture.gradient.size)
+    new = max(share, params.post.min_size, tuning.least_birth)
     return new, max(round(tuning.min_survival * new), params.post.min_size)
 
 

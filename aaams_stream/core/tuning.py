@@ -7,6 +7,8 @@ method itself and is the same for every clip. Figures are those of `benchmarks/v
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from dataclasses import dataclass
 
 
@@ -139,8 +141,15 @@ class Tuning:
     # what it uncovers. Smaller: things that move never grow back; larger: they drag the ground
     # along.
     moving_sq: float = 2.0
-    faint: float = 0.4
+    # How much of the difference between their motions counts against what was predicted to be a
+    # segment and joins it again, as squares; never more than the segment's own speed. Larger:
+    # folds and blur on things that move become segments of their own; 0: what is uncovered behind
+    # them in like colours is taken for them (j_oracle −.006).
     along: float = 4.0
+    # Step in colour from one side of a contact to the other, the mean along it, below which there
+    # is nothing to see: L*a*b* units from pixel to pixel of the smoothed picture. Larger: soft
+    # shadows melt away; 0: skies are cut where light changes and noise decides.
+    faint: float = 0.4
     # Pixels between those at which the motion of the scene is looked up. Larger: faster, and less
     # sure where little of the ground is seen.
     scene_stride: int = 8
@@ -158,6 +167,12 @@ class Tuning:
     # Share of the picture that a new segment must have. Larger: small things are missed; smaller:
     # slivers are born at every edge and die again.
     min_birth: float = 1.5e-4
+    # Pixels that a new segment must have in any case. Larger: small things in small pictures are
+    # missed; smaller: the mixed colours along every edge are born, die and come back.
+    least_birth: int = 16
+    # Segments a frame for which sizes and differences here are meant. Where more are wanted, what
+    # may be a segment is smaller and fainter in proportion. Smaller: more counts are met late.
+    usual_segments: int = 290
     # Share of that with which an old one lives on. Larger: what shrinks is lost sooner.
     min_survival: float = 0.25
     # Multiple of the mean size wanted above which regions merge less readily. Larger: the ground
@@ -202,10 +217,14 @@ class Tuning:
     # every error of the flow too.
     new_motion: float = 0.5
     # Frames in which a new segment may turn out to be an earlier one: what comes into view is a
-    # sliver first. Larger: more identities are mended late, and more wrongly; -1: none.
+    # sliver first. Larger: more identities are mended late, and more wrongly; -1: none. A lost one
+    # that did not live longer is not remembered longer either; and until then what is too faint to
+    # see may still merge.
     probation: int = 5
+    # Multiple of an earlier segment's size, a frame ago, up to which a new one may turn out to be
+    # it. Larger: small things take over what is large (merges in which the larger name is gone
+    # .4 % with 2, 1.5 % without a limit, j_oracle −.003).
     outgrown: float = 2.0
-    least_birth: int = 16
     # How much of its earlier colours a segment keeps, a frame. Larger: it follows new light
     # slowly; smaller: it drifts onto what lies beside it.
     colour_memory: float = 0.8
@@ -220,6 +239,22 @@ class Tuning:
             raise ValueError(f"flow_stride must lie in 1..8 pixels, got {self.flow_stride!r}")
         if self.warm_thin < 1:  # a step of no rows ends a kernel, and one upwards reads none
             raise ValueError(f"warm_thin must be at least 1 row, got {self.warm_thin!r}")
+
+    def for_segments(self, wanted: int) -> Tuning:
+        """Return the constants for so many segments a frame: finer where more than usual."""
+        return _finer(self, wanted) if wanted > self.usual_segments else self
+
+
+@functools.lru_cache(maxsize=8)  # asked for every frame
+def _finer(tuning: Tuning, wanted: int) -> Tuning:
+    share = tuning.usual_segments / wanted
+    return dataclasses.replace(
+        tuning,
+        min_birth=share * tuning.min_birth,
+        least_birth=max(round(share * tuning.least_birth), 1),
+        faint=share * tuning.faint,
+        noise_level=share**2 * tuning.noise_level,  # it goes with the root of size and contrast
+    )
 
 
 DEFAULT = Tuning()

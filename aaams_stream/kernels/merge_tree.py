@@ -299,8 +299,8 @@ def weight(moments, a, b, step, origins, criterion):
 
     step: the difference in colour across their contact, the mean over its pixels. One that is no
     more than noise is no reason to part what is new: a flat wall, lit from one side, is one thing
-    however much its ends differ. Grown tracks stay as they are, or they would merge and part
-    again with the noise. What appears beside something that moves against the scene is mostly what it
+    however much its ends differ. Grown tracks stay as they are, or they would merge and part again
+    with the noise. What appears beside something that moves against the scene is mostly what it
     uncovers, and would drag its identity off; on eight DAVIS sequences this gains two points of
     j_oracle. What was predicted to be that thing and moves along with it is no such stranger; on
     twenty that gains two points of j_prop.

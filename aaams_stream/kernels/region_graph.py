@@ -304,7 +304,7 @@ def find_origins(regions, labels, warped, whole, track_of, prior_track, claim):
                 cast_votes(r, name, stop - start, track_of, lead)
                 labelled[r] += stop - start
                 whole[name] += stop - start
-            elif name == REFRESH:
+            elif name == REFRESH and prior >= 0:
                 cast_votes(r, prior, stop - start, presumed, presumed_lead)
                 claim[r] += stop - start
                 whole[prior] += stop - start
