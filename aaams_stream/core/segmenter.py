@@ -36,6 +36,7 @@ from aaams_stream.core.recover import recover_lost_segments
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.refresh import schedule_refresh
 from aaams_stream.core.region_graph import Partition, Regions, build_rag, find_origins
+from aaams_stream.core.scale import processing_tuning
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.transport import Advanced, advance
@@ -108,7 +109,7 @@ def label_frame(
 ) -> Labelled:
     """Decide the labels of one frame: state in, state out."""
     picture, params = prepared.picture, prepared.params
-    tuning = prepared.tuning.for_segments(params.stream.segments)
+    tuning = processing_tuning(prepared.tuning, params.stream.segments)
     clock = watch(prepared.seconds)
     seen = None
     if state is not None:

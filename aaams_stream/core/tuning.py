@@ -7,8 +7,6 @@ method itself and is the same for every clip. Figures are those of `benchmarks/v
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from dataclasses import dataclass
 
 
@@ -239,22 +237,6 @@ class Tuning:
             raise ValueError(f"flow_stride must lie in 1..8 pixels, got {self.flow_stride!r}")
         if self.warm_thin < 1:  # a step of no rows ends a kernel, and one upwards reads none
             raise ValueError(f"warm_thin must be at least 1 row, got {self.warm_thin!r}")
-
-    def for_segments(self, wanted: int) -> Tuning:
-        """Return the constants for so many segments a frame: finer where more than usual."""
-        return _finer(self, wanted) if wanted > self.usual_segments else self
-
-
-@functools.lru_cache(maxsize=8)  # asked for every frame
-def _finer(tuning: Tuning, wanted: int) -> Tuning:
-    share = tuning.usual_segments / wanted
-    return dataclasses.replace(
-        tuning,
-        min_birth=share * tuning.min_birth,
-        least_birth=max(round(share * tuning.least_birth), 1),
-        faint=share * tuning.faint,
-        noise_level=share**2 * tuning.noise_level,  # it goes with the root of size and contrast
-    )
 
 
 DEFAULT = Tuning()
