@@ -41,6 +41,7 @@ OWNERS = {
     "cv2": {"core/features", "files", "source/images", "draw", "live"},
     "av": {"source", "draw"},
     "zarr": {"store"},
+    "websockets": {"live"},
     "matplotlib": {"draw"},
     "sklearn": {"points"},  # in `__sklearn_tags__` alone, which only scikit-learn calls
 }

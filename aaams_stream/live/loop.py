@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aaams_stream.live.reader import FrameSource
+    from aaams_stream.live.recorder import Limits
     from aaams_stream.params import Params
 
 Made = TypeVar("Made")
@@ -174,8 +175,11 @@ class LiveLoop:
         self._params = self._params.updated({"stream": {"segments": segments}})
         self._board.touch()
 
-    def record(self, path: Path, *, with_video: bool = False) -> None:
-        """Begin to write every segmented frame to a new volume; one under way is finished."""
+    def record(self, path: Path, *, with_video: bool = False, limits: Limits | None = None) -> None:
+        """Begin to write every segmented frame to a new volume; one under way is finished.
+
+        limits: when the recording ends by itself.
+        """
         from aaams_stream.store import Header
 
         source = self._source
@@ -190,7 +194,7 @@ class LiveLoop:
             configuration=self._params.to_dict(),
             with_video=with_video,
         )
-        self._recordings.begin(path, header)
+        self._recordings.begin(path, header, limits)
         self._board.touch()
 
     def stop_recording(self) -> Path | None:
@@ -227,25 +231,26 @@ class LiveLoop:
         preparer = Preparer(self._params)
         while (taken := self._slot.take()) is not None:
             begun = self.clock.now()
-            preparer.params = self._quality.applied(self._params)
+            quality = self._quality
+            preparer.params = quality.applied(self._params)
             prepared = preparer.prepare(taken.frame.rgb, float(taken.frame.time))
-            yield _InWork(taken, prepared, (self.clock.now() - begun,))
+            yield _InWork(taken, quality.name, prepared, (self.clock.now() - begun,))
 
     def _label(
         self, frames: Generator[_InWork[Prepared]], segmenter: Segmenter
     ) -> Generator[_InWork[Labelled]]:
         with closing(frames):
-            for taken, prepared, busy in frames:
+            for taken, quality, prepared, busy in frames:
                 begun = self.clock.now()
                 labelled = segmenter.label(prepared)
-                yield _InWork(taken, labelled, (*busy, self.clock.now() - begun))
+                yield _InWork(taken, quality, labelled, (*busy, self.clock.now() - begun))
 
     def _show(self, frame: _InWork[Labelled]) -> None:
         """Publish a frame, and let the governor choose the quality of those to come."""
         begun = self.clock.now()
         result = describe(frame.made)
         self.history.add(result)
-        self._recordings.put(frame.taken.frame, result)
+        self._recordings.put(frame.taken.frame, result, frame.quality)
         self._levels.update(result)
         merges = self._levels.merges()
         if self._governor is not None and result.stats["warm"]:  # a cut is no trend
@@ -260,5 +265,6 @@ class _InWork(NamedTuple, Generic[Made]):
     """A frame on its way through the stages."""
 
     taken: Captured
+    quality: str
     made: Made
     busy: tuple[float, ...]  # seconds in each stage so far

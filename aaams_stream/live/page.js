@@ -27,10 +27,20 @@ const view = () => document.querySelector("input[name=view]:checked").value;
 
 /* ---- the stream ---- */
 
+let socket = null;
+const open = new Map(); // number of a question to what takes its answer
+let questions = 0;
+
 function connect() {
-  const socket = new WebSocket(address(`ws://${location.host}/stream`));
+  socket = new WebSocket(address(`ws://${location.host}/stream`));
   socket.binaryType = "arraybuffer";
   socket.onmessage = async ({ data }) => {
+    if (typeof data === "string") {
+      const answer = JSON.parse(data);
+      open.get(answer.question)?.(answer);
+      open.delete(answer.question);
+      return;
+    }
     try {
       await take(data);
     } finally {
@@ -38,9 +48,19 @@ function connect() {
     }
   };
   socket.onclose = () => {
+    for (const take of open.values()) take({ error: "The preview does not answer." });
+    open.clear();
     showPhase("disconnected", true);
     setTimeout(connect, 1000);
   };
+}
+
+// Sends a command; its answer has an `error` where it was refused.
+function ask(command) {
+  if (socket.readyState !== WebSocket.OPEN) return Promise.resolve({ error: "The preview does not answer." });
+  const question = ++questions;
+  socket.send(JSON.stringify({ ...command, question }));
+  return new Promise((take) => open.set(question, take));
 }
 
 async function take(data) {
@@ -323,19 +343,10 @@ const OPACITY = { ids: 55, objects: 55 }; // of views that would hide the pictur
 const say = (text) => { byId("message").textContent = text; };
 
 async function order(command) {
-  try {
-    const response = await fetch(address("/command"), {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(command),
-    });
-    const answer = await response.json();
-    if (answer.error) say(answer.error);
-    else if (answer.saved) say(`Saved ${answer.saved}`);
-    else if (answer.recording) say(`Recording ${answer.recording}`);
-  } catch {
-    say("The preview does not answer.");
-  }
+  const answer = await ask(command);
+  if (answer.error) say(answer.error);
+  else if (answer.saved) say(`Saved ${answer.saved}`);
+  else if (answer.recording) say(`Recording ${answer.recording}`);
 }
 
 byId("pause").onclick = () => order({ do: status.paused ? "resume" : "pause" });
@@ -391,19 +402,15 @@ function select(row) {
   byId("known").hidden = true;
   byId("hint").hidden = row !== null;
   paint();
-  if (row !== null) ask(selected);
+  if (row !== null) inquire(selected);
 }
 
-async function ask(id) {
-  try {
-    const response = await fetch(address("/segment", { id }));
-    if (response.ok && id === selected) showSegment(await response.json());
-  } catch {
-    return; // the stream says that it is disconnected
-  }
+async function inquire(id) {
+  const known = await ask({ do: "about", id });
+  if (!known.error && id === selected) showSegment(known);
 }
 
-setInterval(() => { if (selected !== null && !status.paused) ask(selected); }, 500);
+setInterval(() => { if (selected !== null && !status.paused) inquire(selected); }, 500);
 
 const COMPASS = ["→", "↘", "↓", "↙", "←", "↖", "↑", "↗"];
 

@@ -11,6 +11,7 @@ import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import cv2
 import numpy as np
@@ -344,9 +345,8 @@ def test_page_of_another_site_gets_nothing(browser, site, tmp_path):
                     socket.onmessage = () => done('frames');
                     socket.onclose = () => done('closed');
                 });
-                const order = fetch(url.replace('/?', '/command?'), {
-                    method: 'POST', mode: 'no-cors', body: '{"do": "pause"}'});
-                await order.catch(() => null);
+                socket.onopen = () => socket.send('{"do": "pause"}');
+                await fetch(url, { mode: 'no-cors' }).catch(() => null);
                 return await stream;
             }""",
             url,
@@ -396,12 +396,12 @@ def test_page_comes_back_after_the_preview_was_started_again(browser, tmp_path):
     with loop, browser.new_context() as context:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        with PreviewServer(loop, Commands(loop, tmp_path)) as server:
+        with PreviewServer(loop, Commands(loop, tmp_path), token=TOKEN) as server:
             url = server.url
             page.goto(url)
             wait_for(page, "document.getElementById('curtain').hidden")
         wait_for(page, "document.getElementById('phase').textContent == 'disconnected'")
-        port = int(url.rsplit(":", 1)[1].strip("/"))
-        with PreviewServer(loop, Commands(loop, tmp_path), port=port), Viewer(url) as viewer:
+        port, commands = urlsplit(url).port, Commands(loop, tmp_path)
+        with PreviewServer(loop, commands, port=port, token=TOKEN), Viewer(url) as viewer:
             viewer.see_frame()
             wait_for(page, "document.getElementById('phase').textContent == 'running'")

@@ -30,23 +30,27 @@ class Seen(NamedTuple):
 
 
 def ask(
-    url: str, path: str, body: object = None, headers: dict[str, str] | None = None
+    url: str, path: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, dict[str, Any]]:
-    """Send one request, a POST of JSON where there is a body; return status and answer."""
+    """Send one request, with the token of the address unless the path has one."""
     server = urlsplit(url)
+    if "?" not in path and server.query:
+        path = f"{path}?{server.query}"
     connection = http.client.HTTPConnection(str(server.hostname), server.port, timeout=PATIENCE)
-    sent = {"Content-Type": "application/json"} if body is not None else {}
     try:
-        connection.request(
-            "GET" if body is None else "POST",
-            path,
-            None if body is None else json.dumps(body),
-            sent | (headers or {}),
-        )
+        connection.request(method, path, headers=headers or {})
         response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        body = response.read()
+        found = response.headers["Content-Type"].startswith("application/json")
+        return response.status, json.loads(body) if found else {"text": body.decode()}
     finally:
         connection.close()
+
+
+def order(url: str, command: object) -> dict[str, Any]:
+    """Come in, give one command, and leave with the answer."""
+    with Viewer(url) as viewer:
+        return viewer.order(command)
 
 
 class Viewer:
@@ -56,6 +60,8 @@ class Viewer:
         self, url: str, path: str = "/stream", headers: dict[str, str] | None = None
     ) -> None:
         server = urlsplit(url)
+        if "?" not in path and server.query:
+            path = f"{path}?{server.query}"
         self._socket = socket.create_connection((server.hostname, server.port), timeout=PATIENCE)
         self._file = self._socket.makefile("rb")
         fields = {
@@ -87,15 +93,47 @@ class Viewer:
         self._socket.close()
 
     def say(self, text: bytes, code: int = 0x1, mask: bool = True) -> None:
-        """Send one short message."""
+        """Send one message."""
         key = os.urandom(4)
         masked = bytes(byte ^ key[k % 4] for k, byte in enumerate(text))
-        head = struct.pack("!BB", 0x80 | code, (0x80 if mask else 0) | len(text))
-        self._socket.sendall(head + (key + masked if mask else text))
+        head = struct.pack("!B", 0x80 | code)
+        bit = 0x80 if mask else 0
+        if len(text) < 126:
+            head += struct.pack("!B", bit | len(text))
+        else:
+            head += struct.pack("!BH", bit | 126, len(text))
+        self.send(head + (key + masked if mask else text))
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
+
+    def order(self, command: object) -> dict[str, Any]:
+        """Give a command and wait for its answer; what is shown meanwhile goes by."""
+        self.say(command if isinstance(command, bytes) else json.dumps(command).encode())
+        while True:
+            code, data = self.hear()
+            if code == 1:
+                return json.loads(data)
+            if code != 2:
+                raise ConnectionError("turned away")
+            self.say(b"shown")
+
+    def gone(self) -> bool:
+        """Wait until the server ends the connection; whatever it sends until then goes by."""
+        try:
+            while self._socket.recv(1 << 16):
+                pass
+        except ConnectionError:
+            pass
+        return True
 
     def hear(self) -> tuple[int, bytes]:
         """Wait for one message; return its kind and what it says."""
-        first, length = self._file.read(2)
+        start = self._file.read(2)
+        if len(start) < 2:
+            raise ConnectionError("turned away")
+        first, length = start
         if length == 126:
             (length,) = struct.unpack("!H", self._file.read(2))
         elif length == 127:
@@ -104,10 +142,12 @@ class Viewer:
 
     def see(self) -> Seen:
         """Take the next message and ask for another."""
-        code, data = self.hear()
-        assert code == 2
-        self.say(b"shown")
-        return unpack(data)
+        while True:
+            code, data = self.hear()
+            if code == 2:
+                self.say(b"shown")
+                return unpack(data)
+            assert code == 1, code  # an answer that nobody waited for
 
     def see_frame(self) -> Seen:
         """Take messages until one has a picture."""

@@ -1,19 +1,22 @@
-"""Requests to the live page: the page, the stream, questions and commands."""
+"""What one viewer gets, and what it may say."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from support.live import newest, wait_until
+from support.cameras import GatedSource, fake_camera
+from support.clocks import HandClock
+from support.live import newest, preview, wait_for_phase, wait_until
 from support.viewers import Viewer, ask
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
-def test_handler_sends_frames_with_their_segments(shared):
+def test_session_sends_frames_with_their_segments(shared):
     with Viewer(shared[1].url) as viewer:
         numbers = []
         for _ in range(5):
@@ -28,7 +31,7 @@ def test_handler_sends_frames_with_their_segments(shared):
         assert seen.head["glass"] > 0
 
 
-def test_handler_lets_a_slow_viewer_slow_nobody_and_see_the_newest_when_it_looks_again(shared):
+def test_session_lets_a_slow_viewer_slow_nobody_and_see_the_newest_when_it_looks_again(shared):
     loop, server = shared
     with Viewer(server.url) as slow, Viewer(server.url) as quick:
         slow.see_frame()
@@ -46,7 +49,7 @@ def test_handler_lets_a_slow_viewer_slow_nobody_and_see_the_newest_when_it_looks
 @pytest.mark.parametrize(
     ("said", "code", "mask"), [(b"", 0x8, True), (b"hello", 0x1, False), (b"x" * 100, 0x8, True)]
 )
-def test_handler_lets_a_viewer_go_that_closes_or_babbles(shared, said, code, mask):
+def test_session_lets_a_viewer_go_that_closes_or_babbles(shared, said, code, mask):
     _, server = shared
     wait_until(lambda: server.viewers == 0)
     with Viewer(server.url) as viewer:
@@ -54,17 +57,50 @@ def test_handler_lets_a_viewer_go_that_closes_or_babbles(shared, said, code, mas
         wait_until(lambda: server.viewers == 0)
 
 
-def test_handler_answers_a_ping(shared):
+def test_session_answers_a_ping(shared):
     with Viewer(shared[1].url) as viewer:
-        viewer.hear()
         viewer.say(b"there?", 0x9)
-        assert viewer.hear() == (0xA, b"there?")
+        while (heard := viewer.hear())[0] == 2:
+            viewer.say(b"shown")
+        assert heard == (0xA, b"there?")
 
 
-def test_handler_says_what_the_page_may_load(shared):
+@pytest.mark.parametrize("said", [(b"there?", 0x9), (b"shown", 0x1), (b"{}", 0x1)])
+def test_session_ends_for_a_viewer_that_floods(shared, said):
+    with Viewer(shared[1].url) as viewer:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2000):
+                viewer.say(*said)
+        assert viewer.gone()
+
+
+def test_session_answers_so_many_questions_and_no_more(tmp_path):
+    with preview(tmp_path, clock=HandClock()) as (_, server), Viewer(server.url) as viewer:
+        answers = [viewer.order({"do": "about", "id": 1}) for _ in range(50)]
+    told = [answer.get("error", "") for answer in answers]
+    assert "too many questions at a time" in told[-1]
+    assert 30 < sum("too many" not in text for text in told) < 50
+
+
+def test_session_numbers_its_answers(shared):
+    with Viewer(shared[1].url) as viewer:
+        assert viewer.order({"do": "resume", "question": 7}) == {"question": 7}
+        assert viewer.order({"do": "x", "question": 8})["question"] == 8
+        assert "question" not in viewer.order({"do": "resume", "question": [9]})
+
+
+def test_session_sends_a_heartbeat_where_nothing_happens(tmp_path):
+    camera = GatedSource(fake_camera())
+    with preview(tmp_path, camera) as (loop, server), Viewer(server.url) as viewer:
+        wait_for_phase(loop, "running")
+        for _ in range(5):
+            assert viewer.see().ids is None
+
+
+def test_session_says_what_the_page_may_load(shared):
     server = urlsplit(shared[1].url)
     connection = http.client.HTTPConnection(server.hostname, server.port)
-    connection.request("GET", "/")
+    connection.request("GET", f"/?{server.query}")
     response = connection.getresponse()
     page = response.read().decode()
     connection.close()
@@ -81,28 +117,18 @@ def test_handler_says_what_the_page_may_load(shared):
     "path",
     [
         *("/../../etc/passwd", "/etc/passwd", "/%2e%2e/x", "//etc/passwd", "/page.js"),
-        *("/command", "/segment", "/segment?id=../x", "/segment?id=-1", f"/segment?id={'9' * 40}"),
-        "/segment?id=%D9%A1",  # a digit, but not one of ours
+        *("/command", "/segment", "/stream/", "/stream/x"),
     ],
 )
-def test_handler_leads_by_no_path_anywhere_else(shared, path):
+def test_session_leads_by_no_path_anywhere_else(shared, path):
     assert ask(shared[1].url, path)[0] == 404
 
 
-def test_handler_takes_only_short_json_as_a_command(shared):
-    url = shared[1].url
-    assert ask(url, "/command", {"do": "x" * 5000})[0] == 413
-    assert ask(url, "/command", {"do": "pause"}, {"Content-Type": "text/plain"})[0] == 400
-    assert not shared[0].status.paused
-
-
-def test_handler_tells_of_a_segment(shared):
+def test_session_tells_of_a_segment(shared):
     _, server = shared
     with Viewer(server.url) as viewer:
-        seen = viewer.see_frame()
-        track = int(seen.ids[60, 80])
-        status, known = ask(server.url, f"/segment?id={track}")
-    assert status == 200
+        track = int(viewer.see_frame().ids[60, 80])
+        known = viewer.order({"do": "about", "id": track})
     assert known["id"] == track
     assert known["history"][-1][3] > 0
     assert set(known) >= {"age", "area", "lab", "motion", "events"}
