@@ -17,6 +17,7 @@ its pixels.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -58,12 +59,23 @@ class Followed:
     first_size: float
     first: Colours
     late: Colours
+    state: str = "seen"  # or "lost", or "back"
+    sure: float = 1.0  # from 0 to 1
+
+    @property
+    def box(self) -> tuple[int, int, int, int] | None:
+        """Return x0, y0, x1, y1 of the mask, or None where it is empty."""
+        if not self.mask.any():
+            return None
+        x0, y0, x1, y1 = _box(self.mask).tolist()
+        return x0, y0, x1, y1
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """A frame as the witnesses look at it."""
+class View:
+    """A frame as the witnesses look at it; all objects share it."""
 
+    frame: FrameSegmentation
     labels: NDArray[np.int32]  # (h, w) row of each pixel's segment
     area: NDArray[np.float64]  # (k,)
     bins: NDArray[np.int32]  # (h, w) of colour
@@ -77,7 +89,8 @@ def follow(
 ) -> Iterator[NDArray[np.bool_]]:
     """Yield the mask (h, w) of an object in each frame, given the one in the first.
 
-    frames: with their pictures, from `stream` or `replay`. Never looks ahead.
+    frames: with their pictures, from `stream` or `replay`. Never looks ahead. An empty mask says
+    that the object is lost. Several objects, clicks and states: `Follower`.
     """
     known: Followed | None = None
     for frame in frames:
@@ -88,14 +101,19 @@ def follow(
         yield known.mask
 
 
-def mask_at(frame: FrameSegmentation, clicks: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Return the mask of the segments under clicks x, y."""
+def mask_at(
+    frame: FrameSegmentation,
+    clicks: Iterable[tuple[int, int]],
+    without: Iterable[tuple[int, int]] = (),
+) -> NDArray[np.bool_]:
+    """Return the mask (h, w) of the segments under clicks x, y, without those under others."""
     mask = np.zeros(frame.ids.shape, np.bool_)
     h, w = frame.ids.shape
-    for x, y in clicks:
-        if not (0 <= x < w and 0 <= y < h):
-            raise ConfigError(f"a click at {x},{y} lies outside the picture of {w}x{h}")
-        mask |= frame.ids == frame.ids[y, x]
+    for places, value in ((clicks, True), (without, False)):
+        for x, y in places:
+            if not (0 <= x < w and 0 <= y < h):
+                raise ConfigError(f"a click at {x},{y} lies outside the picture of {w}x{h}")
+            mask[frame.ids == frame.ids[y, x]] = value
     return mask
 
 
@@ -103,13 +121,29 @@ def begin_following(
     frame: FrameSegmentation, mask: NDArray[np.bool_], tuning: TrackerTuning = _DEFAULT
 ) -> Followed:
     """Take an object's mask (h, w) in a frame as the truth."""
+    check_mask(frame, mask)
+    return begin(look(frame, tuning), mask, tuning)
+
+
+def keep_following(
+    known: Followed, frame: FrameSegmentation, tuning: TrackerTuning = _DEFAULT
+) -> Followed:
+    """Find the object in the next frame."""
+    return find(known, look(frame, tuning), tuning)
+
+
+def check_mask(frame: FrameSegmentation, mask: NDArray[np.bool_]) -> None:
+    """Refuse a mask of another size, or without a pixel."""
     if mask.shape != frame.ids.shape:
         given = "x".join(map(str, mask.shape[::-1]))
         wanted = "x".join(map(str, frame.ids.shape[::-1]))
         raise ConfigError(f"the mask is {given}, expected {wanted} as the frames are")
     if not mask.any():
         raise ConfigError("the mask is empty; mark the object with values above 0")
-    view = _look(frame, tuning)
+
+
+def begin(view: View, mask: NDArray[np.bool_], tuning: TrackerTuning) -> Followed:
+    """Take an object's mask (h, w) in a frame as the truth."""
     belief = np.asarray(mask, np.float32)
     inside = np.bincount(view.labels.reshape(-1), belief.reshape(-1), len(view.area))
     size = float(np.sqrt(np.count_nonzero(mask)))
@@ -117,7 +151,7 @@ def begin_following(
     return Followed(
         mask=np.asarray(mask, np.bool_),
         belief=belief,
-        ids=frame.segments["id"].copy(),
+        ids=view.frame.segments["id"].copy(),
         share=inside / view.area,
         small=view.small,
         shift=np.zeros(2),
@@ -125,15 +159,48 @@ def begin_following(
         first_size=size,
         first=colours,
         late=colours,
+        state="seen",
+        sure=1.0,
     )
 
 
-def keep_following(
-    known: Followed, frame: FrameSegmentation, tuning: TrackerTuning = _DEFAULT
+def correct(
+    known: Followed, view: View, part: NDArray[np.bool_], inside: bool, tuning: TrackerTuning
 ) -> Followed:
+    """Say of a part (h, w) of the frame that it belongs to the object, or that it does not."""
+    belief = np.where(part, np.float32(inside), known.belief)
+    mask = belief > 0.5
+    if not mask.any():
+        return dataclasses.replace(known, belief=belief, mask=mask, state="lost", sure=0.0)
+    fresh = begin(view, mask, tuning)
+    ids, share = _remembered(known, fresh.ids, fresh.share, tuning.identity_memory)
+    return dataclasses.replace(
+        fresh,
+        ids=ids,
+        share=share,
+        shift=known.shift,
+        first=_followed(known.first, fresh.first, 0.5),
+        late=_followed(known.late, fresh.late, 0.5),
+    )
+
+
+def share_out(found: list[Followed], view: View, tuning: TrackerTuning) -> list[Followed]:
+    """Give each pixel to the object that is surest of it."""
+    if len(found) < 2:
+        return found
+    belief = np.stack([known.belief for known in found])
+    best = belief.argmax(axis=0)
+    shared = []
+    for row, known in enumerate(found):
+        mine = np.where(best == row, known.belief, np.minimum(known.belief, 1 - belief.max(axis=0)))
+        shared.append(dataclasses.replace(known, belief=mine, mask=mine > 0.5))
+    return shared
+
+
+def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     """Find the object in the next frame."""
+    frame = view.frame
     rows = frame.segments
-    view = _look(frame, tuning)
     shift, found = _match(known, view.small, tuning)
     warped = _warped(known, view.labels, rows["motion"].copy(), found, tuning)
     odds = _colour_odds(known, tuning)
@@ -178,6 +245,8 @@ def keep_following(
         first_size=known.first_size,
         first=known.first,
         late=late,
+        state="seen" if mask.any() else "lost",
+        sure=float(belief[mask].mean()) if mask.any() else 0.0,
     )
 
 
@@ -207,7 +276,8 @@ def _logit(p: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
     return np.asarray(np.log(p / (1 - p)))
 
 
-def _look(frame: FrameSegmentation, tuning: TrackerTuning) -> _View:
+def look(frame: FrameSegmentation, tuning: TrackerTuning) -> View:
+    """Return what all objects need to know of a frame, which must bring its picture."""
     if frame.rgb is None:
         raise ValueError("the frame must bring its picture; take it from stream or replay")
     planes = features.lab_planes(frame.rgb)
@@ -217,7 +287,8 @@ def _look(frame: FrameSegmentation, tuning: TrackerTuning) -> _View:
     cell = _cell((h, w), tuning)
     small = np.empty((len(planes), h // cell, w // cell), np.float32)
     kernels.shrink(planes, cell, small)
-    return _View(
+    return View(
+        frame=frame,
         labels=rows_of(frame.ids, frame.segments["id"]),
         area=frame.segments["area"].astype(np.float64),
         bins=bins,
