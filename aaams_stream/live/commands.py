@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from aaams_stream import files
 from aaams_stream.draw.views import LIVE_VIEWS
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 Command = Mapping[str, object]  # as it came from a viewer: `do` names it
 Answer = dict[str, object]  # ready for JSON
+Made = TypeVar("Made")
 
 MOST_SEGMENTS = 5000
 LONGEST_RECORDING = 3600.0  # seconds, where nothing else is said
@@ -57,6 +60,10 @@ class Commands:
             "snapshot": self._snapshot,
             "record": self._record,
             "stop": self._stop,
+            "follow": self._follow,
+            "correct": self._correct,
+            "let go": self._let_go,
+            "save": self._save,
         }
 
     def run(self, command: Command, *, owner: bool = True) -> Answer:
@@ -101,12 +108,15 @@ class Commands:
         groups = None
         if command.get("groups") is not None:
             groups = _whole(command, "groups", 1, MOST_SEGMENTS)
-        shown = self._loop.wait(0, 0)[1]
+        number = _whole(command, "number", 0, _MOST_ID) if "number" in command else 0
+        shown = self._loop.recent(number)
         if shown is None:
             raise RefusedError("there is no frame yet")
         if not self._snapshots.take():
             raise RefusedError("too many snapshots at a time; wait a moment")
-        picture = files.encode_image(_PNG, shown.drawn(view, float(opacity), groups))
+        trails = self._loop.history.trails() if view == "motion" else None
+        drawn = shown.drawn(str(view), float(opacity), groups, trails)
+        picture = files.encode_image(_PNG, drawn)
         return {"saved": self._folder.write(".png", picture).name}
 
     def _record(self, command: Command) -> Answer:
@@ -122,6 +132,50 @@ class Commands:
         if path is None:
             raise RefusedError("nothing is recorded")
         return {"saved": path.name}
+
+    def _follow(self, command: Command) -> Answer:
+        return {"object": self._on_objects(lambda: self._loop.follow(_ids(command)))}
+
+    def _correct(self, command: Command) -> Answer:
+        number, inside = _whole(command, "number", 1, _MOST_ID), command.get("inside", True)
+        if not isinstance(inside, bool):
+            raise RefusedError("inside must be true or false")
+        ids = _ids(command)
+        self._on_objects(lambda: self._loop.correct(number, ids, inside=inside))
+        return {}
+
+    def _let_go(self, command: Command) -> Answer:
+        number = _whole(command, "number", 1, _MOST_ID)
+        self._on_objects(lambda: self._loop.let_go(number))
+        return {}
+
+    @staticmethod
+    def _on_objects(act: Callable[[], Made]) -> Made:
+        try:
+            return act()
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
+
+    def _save(self, command: Command) -> Answer:
+        """Write the masks of what is followed, and a table, into a new folder."""
+        following = self._loop.following
+        table = following.table()
+        if table.count("\n") < 2:
+            raise RefusedError("nothing is followed; click something first")
+        folder = self._folder.make("-objects")
+        files.write_files({folder / "objects.csv": table.encode()})
+        for scene, labels in following.masks():
+            path = folder / f"{scene.index:06d}.png"
+            files.write_files({path: files.encode_labels(path, labels.astype(np.uint32))})
+        return {"saved": folder.name}
+
+
+def _ids(command: Command) -> list[int]:
+    """Return the segments that a command names."""
+    ids = command.get("ids")
+    if not isinstance(ids, list) or not 1 <= len(ids) <= MOST_SEGMENTS:
+        raise RefusedError("ids must be a list of segments")
+    return [_whole({"ids": one}, "ids", 1, _MOST_ID - 1) for one in ids]
 
 
 def _whole(command: Command, name: str, least: int, most: int) -> int:

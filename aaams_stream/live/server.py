@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aaams_stream.live import LiveLoop
     from aaams_stream.live.commands import Commands
 
-_LONGEST = 4096  # bytes a viewer may say at a time
+_LONGEST = 16384  # bytes a viewer may say at a time
 _FAREWELL = 0.5  # seconds in which a viewer may close a connection from its side
 _PATIENCE = 1.5  # seconds in which sessions end by themselves
 # It hears no requests, which carry the token; what is a bug of ours is still told.
@@ -95,6 +95,7 @@ class PreviewServer:
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="preview-server", daemon=True
         )
+        self._site.past.start()
         self._door.open(self._site.access)
         self._thread.start()
 
@@ -111,6 +112,7 @@ class PreviewServer:
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._thread.join()
+        self._site.past.close()
 
     @property
     def viewers(self) -> int:

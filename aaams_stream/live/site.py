@@ -15,6 +15,7 @@ from websockets.datastructures import Headers, MultipleValuesError
 from websockets.http11 import Response
 
 from aaams_stream.live.page import build_page, title_of
+from aaams_stream.live.past import Past
 from aaams_stream.live.wire import Messages
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Site:
         self.loop, self.commands, self.access = loop, commands, access
         self.viewers = Viewers(loop.clock)
         self.messages = Messages(loop, title_of(loop.description))
+        self.past = Past(loop, self.messages.encoder)
         self._page = build_page()
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -156,8 +157,8 @@ def test_page_loads_and_frames_advance(page, site):
     wait_for(page, f"document.getElementById('picture').dataset.frame > {begun + 5}")
     assert (pixels(page, "video") != first).any()
     hold(page, site)
-    assert page.inner_text("#fps") == f"{site.loop.status.fps:.1f}"
-    assert page.inner_text("#latency").endswith(" ms")
+    assert re.fullmatch(r"\d+\.\d", page.inner_text("#fps"))
+    assert re.fullmatch(r"\d+ ms", page.inner_text("#latency"))
     assert int(page.inner_text("#segments").split()[0]) > 1
     assert page.inner_text("#warm").endswith(" %")
     assert int(page.inner_text("#dropped")) >= 0
@@ -179,7 +180,10 @@ def test_page_shows_the_picture_and_the_segments_of_the_loop(page, site):
     edge = np.zeros(ids.shape, bool)
     edge[:, :-1] = ids[:, :-1] != ids[:, 1:]
     edge[:-1] |= ids[:-1] != ids[1:]
-    np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] > 0, edge)
+    opaque = pixels(page, "overlay")[:, :, 3]
+    np.testing.assert_array_equal(opaque == 255, edge)
+    halo = cv2.dilate(edge.astype(np.uint8), np.ones((3, 3), np.uint8)) > edge
+    np.testing.assert_array_equal(opaque == 115, halo)  # lines show on bright ground, too
 
 
 def test_page_changes_the_overlay_with_view_and_opacity(page, site):
@@ -240,7 +244,7 @@ def test_page_shows_objects_first_and_any_detail_of_a_frame_at_once(page, site):
         edges = np.zeros(ids.shape, bool)
         edges[:, :-1] = ids[:, :-1] != ids[:, 1:]
         edges[:-1] |= ids[:-1] != ids[1:]
-        np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] > 0, edges)
+        np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] == 255, edges)
         groups, every = len(np.unique(ids)), len(shown.segmentation.segments)
         told = f"{groups} of {every}" if groups < every else str(every)
         assert page.inner_text("#segments") == told
@@ -400,7 +404,7 @@ def test_page_comes_back_after_the_preview_was_started_again(browser, tmp_path):
             url = server.url
             page.goto(url)
             wait_for(page, "document.getElementById('curtain').hidden")
-        wait_for(page, "document.getElementById('phase').textContent == 'disconnected'")
+        wait_for(page, "document.body.dataset.state == 'lost'")
         port, commands = urlsplit(url).port, Commands(loop, tmp_path)
         with PreviewServer(loop, commands, port=port, token=TOKEN), Viewer(url) as viewer:
             viewer.see_frame()

@@ -8,6 +8,8 @@ import json
 import os
 import socket
 import struct
+import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,9 +26,9 @@ class Seen(NamedTuple):
     head: dict[str, Any]
     ids: NDArray[np.uint32] | None = None  # (h, w)
     rgb: NDArray[np.uint8] | None = None  # (h, w, 3)
-    colours: NDArray[np.uint8] | None = None  # (k, 4)
-    centroids: NDArray[np.float32] | None = None  # (k, 2)
+    colours: NDArray[np.uint8] | None = None  # (k, 3)
     merges: NDArray[np.uint32] | None = None  # (n, 2)
+    objects: NDArray[np.uint32] | None = None  # (h, w) which of the objects in order, 0: none
 
 
 def ask(
@@ -160,23 +162,59 @@ def unpack(data: bytes) -> Seen:
     """Take a message of the stream apart, as its description says."""
     length = int.from_bytes(data[:4], "little")
     head = json.loads(data[4 : 4 + length])
-    if "number" not in head:
+    if "packed" not in head:
         return Seen(head)
     at = 4 + length
-    parts = []
-    k, n, m = head["segments"], head["merges"], head["runs"]
-    kinds = (("<u4", k), ("u1", 4 * k), ("<f4", 2 * k), ("<u4", 2 * n), ("<u4", m), ("<u2", m))
-    for dtype, count in kinds:
-        parts.append(np.frombuffer(data, dtype, count, at))
-        at += parts[-1].nbytes
-    ids, colours, centroids, merges, rows, lengths = parts
-    jpeg = cv2.imdecode(np.frombuffer(data, np.uint8, -1, at), cv2.IMREAD_COLOR)
-    labels = np.repeat(rows, lengths).reshape(head["height"], head["width"])
-    return Seen(
-        head,
-        ids[labels],
-        cv2.cvtColor(jpeg, cv2.COLOR_BGR2RGB),
-        colours.reshape(-1, 4),
-        centroids.reshape(-1, 2),
-        merges.reshape(-1, 2),
-    )
+    packed = zlib.decompress(data[at : at + head["packed"]])
+    k, n = head["rows"], head["merges"]
+    ids = np.cumsum(np.frombuffer(packed, "<u4", k), dtype=np.uint32)
+    merges = np.frombuffer(packed, "<u2", 2 * n, 4 * k).reshape(-1, 2)
+    colours = np.frombuffer(packed, "u1", 3 * k, 4 * k + 4 * n).reshape(-1, 3)
+    rest = packed[7 * k + 4 * n :]
+    maps = []
+    for codes, values in zip(head["codes"][::2], head["codes"][1::2], strict=True):
+        shape = (head["height"], head["width"])
+        maps.append(decode_labels(rest[:codes], rest[codes : codes + values], shape))
+        rest = rest[codes + values :]
+    assert rest == b""
+    jpeg = np.frombuffer(data, np.uint8, -1, at + head["packed"])
+    rgb = cv2.cvtColor(cv2.imdecode(jpeg, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    return Seen(head, ids[maps[0]], rgb, colours, merges, *maps[1:])
+
+
+def decode_labels(codes: bytes, values: bytes, shape: tuple[int, int]) -> NDArray[np.uint32]:
+    """Return a label map (h, w) from its codes and values."""
+    numbers = _numbers(values)
+    labels = np.empty(shape, np.uint32)
+    above: list[tuple[int, int]] = []  # first pixel and label of each run
+    y, i, line = 0, 0, []
+    for code in codes:
+        if code <= 6:
+            line.append((above[i][0] + code - 3, above[i][1]))
+            i += 1
+        elif code == 7:
+            i += 1
+        elif code == 8:
+            line.append(((line[-1][0] if line else 0) + next(numbers), next(numbers)))
+        elif code == 9:
+            moved = next(numbers)
+            moved = -(moved + 1) // 2 if moved % 2 else moved // 2
+            line.append((above[i][0] + moved, above[i][1]))
+            i += 1
+        else:
+            for (start, label), (end, _) in zip(line, [*line[1:], (shape[1], 0)], strict=True):
+                labels[y, start:end] = label
+            above, line, i, y = line, [], 0, y + 1
+    assert y == shape[0]
+    assert next(numbers, None) is None
+    return labels
+
+
+def _numbers(values: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in values:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield number
+            number = shift = 0
