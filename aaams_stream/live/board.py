@@ -240,8 +240,9 @@ class Board:
     def enter(self, phase: Phase, message: str = "") -> None:
         """Say how far the loop has come."""
         with self._changed:
-            self._phase, self._message = phase, message
-            self.touch()
+            if self._failure is None or phase == "failed":  # nothing follows a failure
+                self._phase, self._message = phase, message
+                self.touch()
 
     def fail(self, error: BaseException) -> None:
         """Say what went wrong."""

@@ -99,7 +99,7 @@ def test_live_frame_is_drawn_with_its_segments_over_it(board):
     drawn = board.newest.drawn("colours", 0.5)
     expected = draw_view(frame.rgb, found.ids, "colours", opacity=0.5, segments=found.segments)
     np.testing.assert_array_equal(drawn, expected)
-    assert (drawn != frame.rgb).any()
+    assert (board.newest.drawn("ids", 0.5) != frame.rgb).any()
 
 
 def test_live_frame_has_its_lines_on_darker_ground(board):
@@ -141,3 +141,10 @@ def test_live_frame_is_drawn_at_any_number_of_groups(board):
         expected = draw_view(frame.rgb, groups, "objects", opacity=0.5, fine=found.ids)
         np.testing.assert_array_equal(shown.drawn("objects", 0.5, count), expected)
     assert (shown.groups(1) == found.ids.min()).all()
+
+
+def test_board_stays_failed(board):
+    """A source may fail while kernels are loaded, of which the other thread knows nothing."""
+    board.fail(OSError("unplugged"))
+    board.enter("running")
+    assert (board.phase, board.message) == ("failed", "unplugged")

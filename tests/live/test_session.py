@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from support.cameras import GatedSource, fake_camera
 from support.clocks import HandClock
-from support.live import newest, preview, wait_for_phase, wait_until
-from support.viewers import Viewer, ask
+from support.live import newest, play, preview, wait_for_phase, wait_until
+from support.viewers import Viewer, ask, order, unpack
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -23,12 +23,13 @@ def test_session_sends_frames_with_their_segments(shared):
             seen = viewer.see_frame()
             numbers.append(seen.head["number"])
             assert seen.ids.shape == (120, 160)
-            assert len(np.unique(seen.ids)) == seen.head["segments"]
+            assert len(np.unique(seen.ids)) == seen.head["rows"]
             assert seen.rgb.shape == (120, 160, 3)
         assert numbers == sorted(set(numbers))
         for figure in ("fps", "latency", "warm", "dropped", "quality", "wanted", "viewers"):
             assert figure in seen.head
-        assert seen.head["glass"] > 0
+        assert seen.head["captured"] < seen.head["now"]  # by one clock
+        assert viewer.order({"do": "time"})["now"] >= seen.head["now"]
 
 
 def test_session_lets_a_slow_viewer_slow_nobody_and_see_the_newest_when_it_looks_again(shared):
@@ -132,3 +133,68 @@ def test_session_tells_of_a_segment(shared):
     assert known["id"] == track
     assert known["history"][-1][3] > 0
     assert set(known) >= {"age", "area", "lab", "motion", "events"}
+
+
+def test_session_goes_back_to_a_frame_of_the_past_and_to_now(tmp_path):
+    camera = GatedSource(fake_camera())
+    with preview(tmp_path, camera) as (loop, server), Viewer(server.url) as viewer:
+        frames = []
+        for _ in range(4):
+            play(loop, camera, 1)
+            while not frames or len(frames) < newest(loop).number:
+                frames.append(viewer.see_frame())
+        wait_until(lambda: loop.past == (1, 4))
+        assert viewer.order({"do": "look", "number": 2}) == {}
+        then = viewer.see_frame()
+        assert (then.head["number"], then.head["live"]) == (2, False)
+        np.testing.assert_array_equal(then.ids, frames[1].ids)
+        np.testing.assert_array_equal(then.rgb, frames[1].rgb)
+        play(loop, camera, 1)
+        for _ in range(3):  # what comes meanwhile is not shown
+            assert viewer.see().ids is None
+        viewer.order({"do": "look", "number": None})
+        assert viewer.see_frame().head["number"] == 5
+        assert "whole number" in viewer.order({"do": "look", "number": "2"})["error"]
+
+
+def test_session_makes_the_picture_small_for_who_asks_and_for_nobody_else(shared):
+    with Viewer(shared[1].url) as one, Viewer(shared[1].url) as other:
+        assert one.order({"do": "picture", "picture": "low"}) == {}
+        while (seen := one.see_frame()).head["picture"] != "low":
+            pass
+        assert one.see_frame().rgb.shape == (60, 80, 3)
+        assert seen.ids.shape == (120, 160)
+        assert other.see_frame().rgb.shape == (120, 160, 3)
+        one.order({"do": "picture", "picture": "auto"})
+        while one.see_frame().head["picture"] != "full":
+            pass
+        assert "auto or low" in one.order({"do": "picture", "picture": 7})["error"]
+
+
+def test_session_makes_the_picture_smaller_where_the_line_takes_long(tmp_path):
+    """The clock moves while a frame is on its way to one viewer: half a second each."""
+    camera, clock = GatedSource(fake_camera()), HandClock()
+    with preview(tmp_path, camera, clock=clock) as (_, server), Viewer(server.url) as viewer:
+        names = []
+        for _ in range(12):
+            camera.send()
+            while True:
+                data = viewer.hear()[1]
+                if unpack(data).ids is not None:
+                    break
+                viewer.say(b"shown")
+            names.append(unpack(data).head["picture"])
+            clock.advance(0.5)
+            viewer.say(b"got")
+            viewer.say(b"shown")
+        assert names[0] == "full"
+        assert names[-1] == "low"
+
+
+def test_session_gives_the_link_for_guests_to_the_owner_alone(tmp_path):
+    with preview(tmp_path, token="0123456789abcdef") as (_, server):
+        told = order(server.url, {"do": "share"})
+        guest = f"{server.url.split('?')[0]}?token={told['token']}"
+        with Viewer(guest) as viewer:
+            assert viewer.see_frame().head["owner"] is False
+            assert "looking on only" in viewer.order({"do": "share"})["error"]
