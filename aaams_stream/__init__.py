@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
     from aaams_stream.model import FrameSegmentation
     from aaams_stream.objects.follower import Follower, Scene, Sighting
+    from aaams_stream.objects.memory import Followed
     from aaams_stream.objects.tracker import (
-        Followed,
         begin_following,
         follow,
         keep_following,
@@ -33,7 +33,7 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
-    "Followed": "objects.tracker",
+    "Followed": "objects.memory",
     "Follower": "objects.follower",
     "FrameSegmentation": "model",
     "ImageSegmentation": "core.image",

@@ -36,9 +36,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import ConfigError
-from aaams_stream.objects import tracker
-from aaams_stream.objects.tracker import Followed
+from aaams_stream.objects import memory, tracker
+from aaams_stream.objects.memory import Followed
 from aaams_stream.objects.tuning import TrackerTuning
+from aaams_stream.objects.view import View, look
 
 if TYPE_CHECKING:
     from aaams_stream.model import FrameSegmentation
@@ -90,7 +91,7 @@ class Follower:
         self._tuning = tuning
         self._known: dict[int, Followed] = {}
         self._frame: FrameSegmentation | None = None
-        self._view: tracker.View | None = None
+        self._view: View | None = None
         self._next = 1
 
     @property
@@ -114,23 +115,31 @@ class Follower:
         if self._known:
             view = self._look()
             found = [tracker.find(known, view, self._tuning) for known in self._known.values()]
-            found = tracker.share_out(found, view, self._tuning)
-            self._known = dict(zip(self._known, found, strict=True))
+            self._known = dict(zip(self._known, tracker.share_out(found), strict=True))
         return self.scene
 
-    def begin(self, mask: NDArray[np.bool_]) -> int:
-        """Follow what a mask (h, w) shows in the newest frame; return its number."""
-        self._check_room()
+    def begin(self, mask: NDArray[np.bool_], number: int | None = None) -> int:
+        """Follow what a mask (h, w) shows in the newest frame; return its number.
+
+        number: one from 1 to 255 that no object had; by default the next.
+        """
+        number = self._next if number is None else number
+        if number < self._next:
+            raise ConfigError(f"the number {number} is taken; the next one is {self._next}")
+        if number > MOST_OBJECTS:
+            raise ConfigError(f"an object cannot have the number {number}; {MOST_OBJECTS} is last")
         frame = self._newest()
         tracker.check_mask(frame, mask)
-        for number, known in self._known.items():
-            if (known.mask & mask).any():
-                y, x = np.argwhere(known.mask & mask)[0]
+        for other, known in self._known.items():
+            both = known.mask & mask
+            if both.any():
+                y, x = np.argwhere(both)[0]
                 raise ConfigError(
-                    f"the pixel {x},{y} belongs to object {number} already; masks must not overlap"
+                    f"the pixel {x},{y} belongs to object {other} already, so not to {number}; a "
+                    "pixel has one object"
                 )
-        number, self._next = self._next, self._next + 1
-        self._known[number] = tracker.begin(self._look(), mask, self._tuning)
+        self._next = number + 1
+        self._known[number] = memory.begin(self._look(), mask, self._tuning)
         return number
 
     def begin_at(
@@ -145,12 +154,11 @@ class Follower:
         if number not in self._known:
             raise ConfigError(f"no object has the number {number}; there are {list(self._known)}")
         part = tracker.mask_at(frame, [(x, y)])
-        view = self._look()
         if inside:  # every pixel belongs to one object: the others give it up
             for other, known in self._known.items():
                 if other != number and (known.mask & part).any():
-                    self._known[other] = tracker.correct(known, view, part, False, self._tuning)
-        self._known[number] = tracker.correct(self._known[number], view, part, inside, self._tuning)
+                    self._known[other] = memory.correct(known, part, False, self._tuning)
+        self._known[number] = memory.correct(self._known[number], part, inside, self._tuning)
 
     def end(self, number: int) -> None:
         """Follow an object no longer."""
@@ -162,14 +170,10 @@ class Follower:
             raise ValueError("no frame yet: step comes first")
         return self._frame
 
-    def _look(self) -> tracker.View:
+    def _look(self) -> View:
         if self._view is None:
-            self._view = tracker.look(self._newest(), self._tuning)
+            self._view = look(self._newest(), self._tuning)
         return self._view
-
-    def _check_room(self) -> None:
-        if self._next > MOST_OBJECTS:
-            raise ConfigError(f"at most {MOST_OBJECTS} objects can be begun in one go")
 
 
 def _sighting(number: int, known: Followed) -> Sighting:

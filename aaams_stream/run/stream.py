@@ -95,17 +95,22 @@ def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameS
     times = volume.times
     with closing(pictures_of(volume, source)) as pictures:
         for t, picture in zip(range(volume.frame_count), pictures, strict=False):
-            yield FrameSegmentation(
-                index=t,
-                time=float(times[t]),
-                ids=volume.ids[t],
-                segments=volume.segments(t),
-                adjacency=volume.adjacency(t),
-                events=volume.events_at(t),
-                stats={},
-                rgb=picture.rgb,
-                grouping=lambda segments: volume.groups(segments=segments),
-            )
+            yield frame_at(volume, t, float(times[t]), picture.rgb)
+
+
+def frame_at(volume: Volume, t: int, time: float, rgb: NDArray[np.uint8]) -> FrameSegmentation:
+    """Return one frame of a volume as `stream` would have yielded it; `time` as in its `times`."""
+    return FrameSegmentation(
+        index=t,
+        time=time,
+        ids=volume.ids[t],
+        segments=volume.segments(t),
+        adjacency=volume.adjacency(t),
+        events=volume.events_at(t),
+        stats={},
+        rgb=rgb,
+        grouping=lambda segments: volume.groups(segments=segments),
+    )
 
 
 def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
