@@ -30,7 +30,7 @@ NAME = "preview-viewer"  # of all threads that serve viewers
 _MESSAGES = 200.0  # a second that a viewer may send: three for each frame, and its questions
 _QUESTIONS = 20.0  # a second: each may take milliseconds
 _PINGS = 1.0  # a second
-_LINE = 0.03  # seconds that a picture may take on its way
+_LINE = 0.06  # seconds that a picture may take on its way
 
 
 class ViewerConnection(ServerConnection):
