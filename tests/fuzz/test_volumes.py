@@ -7,8 +7,9 @@ import shutil
 import signal
 
 import pytest
-from fuzz import volumes
 from support import standin
+
+from fuzz import volumes
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs an alarm clock")
 
