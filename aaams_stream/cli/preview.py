@@ -7,6 +7,7 @@ import atexit
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aaams_stream.cli import options

@@ -111,15 +111,41 @@ def segment_video(
 ) -> Summary:
     """Segment a video into the Zarr volume `store`.
 
-    source, start, duration, every, size: see `Clip`. segments: the wanted number
-    per frame, instead of the settings'. with_video: store the frames too. resume: continue a
-    volume that is not complete, or begin one. overwrite: replace a volume. overlay: an MP4 to
-    write beside it. at: the overlay shows about so many groups a frame in colours; it is drawn
-    when all frames are there. progress: called after every frame.
-
     The first Ctrl-C finishes the chunk at hand and raises `Interrupted`, and so do SIGTERM and
     SIGHUP where the program has no handler of its own; another Ctrl-C stops at once, and the volume
     ends at its last commit. Either way it can be resumed.
+
+    Args:
+        source: a file, a folder or pattern of images, `camera:N`, an address, `-` or `demo`.
+        store: the volume to write; a folder.
+        params: settings, a path to a TOML file or the name of a set; None for the defaults.
+        segments: the wanted number per frame, instead of the settings'.
+        start: seconds from the first frame at which to begin.
+        duration: seconds of the source to segment.
+        every: keep each n-th frame.
+        size: width and height to scale the frames to.
+        with_video: store the frames too.
+        resume: continue a volume that is not complete, or begin one.
+        overwrite: replace a volume.
+        overlay: an MP4 to write beside it.
+        at: the overlay shows about so many groups a frame in colours; it is drawn when all frames
+            are there.
+        progress: called after every frame.
+
+    Returns:
+        What the run left behind.
+
+    Raises:
+        ConfigError: settings or arguments are wrong.
+        SourceError: the source cannot be opened.
+        SinkError: the volume is there already, or cannot be written.
+        Interrupted: Ctrl-C or a signal, after the volume was brought to a valid end.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "demo.zarr", duration=0.25, size=(160, 120))
+        >>> summary.frames, summary.complete
+        (6, True)
     """
     settings = resolve(params)
     if segments is not None:

@@ -53,7 +53,18 @@ _KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
 
 
 class Volume:
-    """A volume opened for reading; what is written later shows after `open_volume` again."""
+    """A volume opened for reading; what is written later shows after `open_volume` again.
+
+    Nothing is read before it is asked for. Frames count from 0, and -1 is the last. `ids` (t, h, w)
+    is indexed as NumPy indexes an array; `video` has the frames, where they are stored.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "demo.zarr", duration=0.5, size=(160, 120))
+        >>> volume = aaams.open_volume("demo.zarr")
+        >>> volume.ids[10].shape, len(volume.at(segments=8).tracks) < len(volume.tracks)
+        ((120, 160), True)
+    """
 
     unit = "supervoxel"  # what an id stands for
 
@@ -367,7 +378,23 @@ def require_complete(volume: Volume, reason: str) -> None:
 
 
 def open_volume(store: str | Path) -> Volume:
-    """Open the volume at `store` for reading; a SinkError if there is none we can read."""
+    """Open a volume for reading.
+
+    Args:
+        store: the volume's folder; it may still be growing.
+
+    Returns:
+        The volume, as far as it was committed.
+
+    Raises:
+        SinkError: there is no volume, or none that this version reads; the text says why.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "seen.zarr", duration=0.1, size=(160, 120))
+        >>> aaams.open_volume("seen.zarr").frame_count
+        3
+    """
     path = expanded(store)
     return Volume(path, open_root(path))
 
