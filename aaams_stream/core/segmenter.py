@@ -36,6 +36,7 @@ from aaams_stream.core.recover import recover_lost_segments
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.refresh import schedule_refresh
 from aaams_stream.core.region_graph import Partition, Regions, build_rag, find_origins
+from aaams_stream.core.scale import processing_tuning
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.transport import Advanced, advance
@@ -134,7 +135,8 @@ def label_frame(
     prepared: Prepared, state: SegmenterState | None, watch: Watch = stopwatch
 ) -> Labelled:
     """Decide the labels of one frame: state in, state out."""
-    picture, params, tuning = prepared.picture, prepared.params, prepared.tuning
+    picture, params = prepared.picture, prepared.params
+    tuning = processing_tuning(prepared.tuning, params.stream.segments)
     clock = watch(prepared.seconds)
     seen = None
     if state is not None:
@@ -233,7 +235,8 @@ def _merge(
     min_areas = _min_areas(picture, params, tuning)
     owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
     graph = build_rag(owner, picture, ones, tuning, flow, singles)
-    origins = find_origins(graph, refined, seen.pixels.warped)
+    grown = state.index - state.tracks.first_frame > tuning.probation
+    origins = find_origins(graph, refined, seen.pixels.warped, grown)
     few = len(state.tracks.ids) < params.stream.segments
     limits = MergeLimits(
         state.level,
@@ -314,7 +317,8 @@ def _track_table(
 
 def _min_areas(picture: Picture, params: Params, tuning: Tuning) -> tuple[int, int]:
     """Return how many pixels a new segment must have, and an old one to live on."""
-    new = max(round(tuning.min_birth * picture.gradient.size), params.post.min_size)
+    share = round(tuning.min_birth * picture.gradient.size)
+    new = max(share, params.post.min_size, tuning.least_birth)
     return new, max(round(tuning.min_survival * new), params.post.min_size)
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
 # chunk of every column once more; a crash loses what came after it.
 COMMIT_SECONDS = 10.0
+MET_SHARE = 0.8  # of the segments wanted, below which somebody who asked for them is told
 _SILENCE = 0.3  # seconds after Ctrl-C in which an address must bring another frame
 
 
@@ -207,10 +208,23 @@ def run_job(
             stopped = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
     if job.overlay is not None and film is None and (frames.live or not stopped):
         _draw_film(job, job.overlay)
-    summary = _summary(job.store, tally, time.monotonic() - begun, tuple(frames.warnings))
+    warnings = (*frames.warnings, *_missed_count(job.params, tally))
+    summary = _summary(job.store, tally, time.monotonic() - begun, warnings)
     if stopped:
         raise Interrupted(summary, stopped)
     return summary
+
+
+def _missed_count(params: Params, tally: Tally) -> tuple[str, ...]:
+    """Say once where far fewer segments were found than somebody asked for."""
+    wanted, found = params.stream.segments, tally.segments
+    if wanted == Params().stream.segments or not 0 < found < MET_SHARE * wanted:
+        return ()
+    finer = "; stream.scale=1 shows more" if params.stream.scale < 1 else ""
+    return (
+        f"{wanted} segments a frame were wanted, and {found:.0f} found: the picture shows no more "
+        f"at its size{finer}",
+    )
 
 
 def _draw_film(job: Job, path: Path) -> None:

@@ -28,12 +28,12 @@ from aaams_stream.params import Params
 from aaams_stream.paths import expanded
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.frames import Frames
-from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.layout import (
     KEY,
     WITHOUT_LEVELS,
     Header,
     array_in,
+    open_group,
     read_offsets,
     read_rows,
     video_in,
@@ -402,14 +402,7 @@ def open_volume(store: str | Path) -> Volume:
 def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     """Open the group of a volume after all of its metadata was found sound."""
     check_volume(path)
-    try:
-        # what others may have put together of the metadata is not kept up to date by us
-        store = GuardedStore(path) if mode == "r+" else str(path)
-        return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
-    except OSError as error:
-        raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except Exception as error:  # whatever Zarr makes of what else the metadata says
-        raise SinkError(f"{path}: metadata is damaged ({error})") from error
+    return open_group(path, mode)
 
 
 def size_on_disk(folder: str | Path) -> int:
