@@ -120,7 +120,9 @@ function drawMinute() {
     pen.strokeStyle = style.getPropertyValue(colour);
     pen.lineWidth = 2 * scale;
     pen.beginPath();
-    minute.forEach((second, k) => pen.lineTo(at(k) + column / 2, height - 3 - (second[name] / most) * (height - 8 * scale)));
+    const high = (second) => height - 3 - (second[name] / most) * (height - 8 * scale);
+    minute.forEach((second, k) => pen.lineTo(at(k), high(second)));
+    if (minute.length) pen.lineTo(width, high(minute.at(-1)));
     pen.stroke();
   }
   const range = (name, factor) => {
