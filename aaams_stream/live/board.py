@@ -31,7 +31,7 @@ OBJECT_COLOURS = (  # of what is followed, as the page has them: told apart by m
     *((186, 130, 255), (255, 138, 64), (0, 230, 195), (240, 240, 120)),
 )
 _WINDOW = 2.0  # seconds over which the frame rate is taken
-_RECENT = 4  # frames kept for snapshots of what a viewer has on the screen
+_RECENT = 6  # frames kept for snapshots of what a viewer has on the screen
 _HALO = 0.45  # of the picture beside a line: bright lines show on bright walls, too
 _TINT = 0.35  # of its colour over an object
 

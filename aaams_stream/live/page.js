@@ -146,7 +146,7 @@ async function order(command) {
 
 byId("pause").onclick = () => order({ do: status.paused ? "resume" : "pause" });
 byId("step").onclick = () => order({ do: "step" });
-byId("snapshot").onclick = () => order({
+byId("snapshot").onclick = () => status.live === false ? say("Snapshots are of what is now: press Live first.") : order({
   do: "snapshot", view: view(), opacity: byId("opacity").value / 100, groups: wanted === Infinity ? null : wanted,
   number: frame?.number ?? 0,
 });

@@ -126,9 +126,9 @@ def test_live_frame_has_what_is_followed_in_its_colour(board):
 
 
 def test_board_knows_the_last_few_frames(board):
-    for _ in range(6):
+    for _ in range(9):
         publish(board)
-    assert [board.recent(number).number for number in (6, 5, 3, 1)] == [6, 5, 3, 6]
+    assert [board.recent(number).number for number in (9, 8, 4, 1)] == [9, 8, 4, 9]
 
 
 def test_live_frame_is_drawn_at_any_number_of_groups(board):
