@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
+import os
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aaams_stream.errors import ConfigError
+from aaams_stream.paths import expanded, kind_of
 
 CRITERIA = ("bhattacharyya", "size-aware")
 FLOWS = ("fine", "fast")
@@ -26,6 +28,10 @@ def _require(condition: bool, key: str, expected: str, value: object) -> None:
         raise ConfigError(f"{key} must be {expected}, got {value!r}")
 
 
+def _require_count(least: int, key: str, value: int) -> None:
+    _require(least <= value < 2**31, key, f">= {least} and below 2**31", value)  # as kernels count
+
+
 def _require_word(key: str, words: tuple[str, ...], value: str) -> None:
     _require(value in words, key, " or ".join(f'"{word}"' for word in words), value)
 
@@ -34,8 +40,9 @@ def _require_word(key: str, words: tuple[str, ...], value: str) -> None:
 class DomainParams:
     """Detail and vicinity of one feature domain, both squared as the paper prints them.
 
-    sigma2: the squared base bandwidth σ²: the least detail wanted.
-    epsilon2: the squared vicinity ε² within which clusters may merge.
+    Attributes:
+        sigma2: the squared base bandwidth σ²: the least detail wanted.
+        epsilon2: the squared vicinity ε² within which clusters may merge.
     """
 
     sigma2: float
@@ -52,10 +59,11 @@ class DomainParams:
 class CoreParams:
     """When Alg. 1 stops.
 
-    delta: a cluster has converged when its shift is at most this (feature units).
-    max_iterations: the end in any case.
-    min_merge_share: stop once an iteration merges less than this share of the clusters left, for
-        callers who want the partition alone; 0 runs every cluster to convergence.
+    Attributes:
+        delta: a cluster has converged when its shift is at most this (feature units).
+        max_iterations: the end in any case.
+        min_merge_share: stop once an iteration merges less than this share of the clusters left,
+            for callers who want the partition alone; 0 runs every cluster to convergence.
     """
 
     delta: float = 0.01
@@ -65,7 +73,7 @@ class CoreParams:
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
         _require(0 < self.delta <= 1e6, f"{table}.delta", "> 0 and <= 1e6", self.delta)
-        _require(self.max_iterations >= 1, f"{table}.max_iterations", ">= 1", self.max_iterations)
+        _require_count(1, f"{table}.max_iterations", self.max_iterations)
         _require(
             0 <= self.min_merge_share < 1,
             f"{table}.min_merge_share",
@@ -78,10 +86,12 @@ class CoreParams:
 class PostParams:
     """Alg. 2: what becomes of the clusters.
 
-    min_size: segments of fewer pixels join their closest neighbour.
-    criterion: "bhattacharyya", the paper's plain d_B over colour, cut at `bhattacharyya`;
-        "size-aware", ours, cut at `level`.
-    bhattacharyya, level: merge adjacent segments below this; 0 switches merging off.
+    Attributes:
+        min_size: segments of fewer pixels join their closest neighbour.
+        criterion: "bhattacharyya", the paper's plain d_B over colour, cut at `bhattacharyya`;
+            "size-aware", ours, cut at `level`.
+        bhattacharyya: merge adjacent segments below this by the one; 0 switches merging off.
+        level: the same by the other.
     """
 
     min_size: int = 10
@@ -91,7 +101,7 @@ class PostParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(1 <= self.min_size <= 2**31, f"{table}.min_size", "in 1..2**31", self.min_size)
+        _require_count(1, f"{table}.min_size", self.min_size)
         _require_word(f"{table}.criterion", CRITERIA, self.criterion)
         _require(self.bhattacharyya >= 0, f"{table}.bhattacharyya", ">= 0", self.bhattacharyya)
         _require(self.level >= 0, f"{table}.level", ">= 0", self.level)
@@ -106,11 +116,12 @@ class PostParams:
 class StreamParams:
     """How identities are propagated from frame to frame.
 
-    segments: how many segments a frame should have, roughly; 0 cuts at `post.level` instead.
-    tolerance2: the squared colour distance up to which a pixel is the one it was before.
-    refresh: in so many frames every segment is re-estimated once.
-    flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
-    scale: frames are segmented at this share of their width and height.
+    Attributes:
+        segments: how many segments a frame should have, roughly; 0 cuts at `post.level` instead.
+        tolerance2: the squared colour distance up to which a pixel is the one it was before.
+        refresh: in so many frames every segment is re-estimated once.
+        flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
+        scale: frames are segmented at this share of their width and height.
     """
 
     segments: int = 290
@@ -121,9 +132,9 @@ class StreamParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(self.segments >= 0, f"{table}.segments", ">= 0", self.segments)
+        _require_count(0, f"{table}.segments", self.segments)
         _require(self.tolerance2 >= 0, f"{table}.tolerance2", ">= 0", self.tolerance2)
-        _require(self.refresh >= 1, f"{table}.refresh", ">= 1", self.refresh)
+        _require_count(1, f"{table}.refresh", self.refresh)
         _require_word(f"{table}.flow", FLOWS, self.flow)
         least = LEAST_SCALE
         _require(least <= self.scale <= 1, f"{table}.scale", f"in {least}..1", self.scale)
@@ -135,6 +146,24 @@ class Params:
 
     In time, sigma2 tells how fast trajectories fade and epsilon2 for how long a lost identity may
     come back; both in squared frames.
+
+    Attributes:
+        colour: detail and vicinity in L*a*b* units.
+        space: the same in pixels.
+        time: the same in frames.
+        core: when the climb stops.
+        post: from clusters to segments.
+        stream: how identities are propagated from frame to frame.
+
+    Raises:
+        ConfigError: a value is out of range; the text names its key.
+
+    Example:
+        >>> from aaams_stream import Params
+        >>> Params().overridden(["stream.segments=100"]).stream.segments
+        100
+        >>> Params.load("realtime").stream.scale
+        0.5
     """
 
     colour: DomainParams = field(default_factory=lambda: DomainParams(10.0, 4.0))
@@ -152,9 +181,18 @@ class Params:
     def load(cls, path: str | Path) -> Self:
         """Read a TOML file; keys it leaves out keep their defaults.
 
-        A bare name such as "realtime" is one of the sets that come with the package.
+        Args:
+            path: the file, or a bare name such as "realtime": one of the sets that come with the
+                package.
+
+        Returns:
+            The settings.
+
+        Raises:
+            ConfigError: there is no such file or set, or it has an unknown key or a bad value.
         """
-        if not Path(path).suffix and not Path(path).exists():
+        path = expanded(path)
+        if not path.suffix and not path.exists():
             if str(path) not in (sets := shipped()):
                 raise ConfigError(
                     f"{path}: no such configuration; expected a TOML file or one of "
@@ -162,12 +200,12 @@ class Params:
                 )
             path = sets[str(path)]
         try:
-            tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(
                 f"{path}: cannot read the configuration ({error.strerror})"
             ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise ConfigError(f"{path}: not valid TOML ({error})") from error
         try:
             return cls().updated(tables)
@@ -175,7 +213,11 @@ class Params:
             raise ConfigError(f"{path}: {error}") from error
 
     def updated(self, tables: Mapping[str, Any]) -> Self:
-        """Return a copy with the keys of `tables` (table → key → value) replaced."""
+        """Return a copy with the keys of `tables` (table → key → value) replaced.
+
+        Raises:
+            ConfigError: a key is unknown, or its value out of range.
+        """
         changed = {}
         for table, values in tables.items():
             if table not in _names(self):
@@ -186,7 +228,11 @@ class Params:
         return dataclasses.replace(self, **changed)
 
     def overridden(self, assignments: Iterable[str]) -> Self:
-        """Return a copy with `table.key=value` texts applied, values written as in TOML."""
+        """Return a copy with `table.key=value` texts applied, values written as in TOML.
+
+        Raises:
+            ConfigError: a key is unknown, or its value out of range.
+        """
         params = self
         for text in assignments:
             name, equals, value = text.partition("=")
@@ -195,7 +241,7 @@ class Params:
                 raise ConfigError(f"expected table.key=value, got {text!r}")
             try:
                 parsed = tomllib.loads(f"value = {value}")["value"]
-            except tomllib.TOMLDecodeError:
+            except (ValueError, RecursionError):
                 parsed = value.strip()  # a bare word is a string
             params = params.updated({table: {key: parsed}})
         return params
@@ -219,6 +265,11 @@ def resolve(params: Params | str | Path | None) -> Params:
         return Params()
     if isinstance(params, Params):
         return params
+    if not isinstance(params, str | os.PathLike):
+        raise ConfigError(
+            f"params must be a Params or the name of a TOML file, got {kind_of(params)}; "
+            "Params().updated({...}) takes tables"
+        )
     return Params.load(params)
 
 
@@ -246,7 +297,7 @@ def _updated_table(table: str, record: Any, values: Mapping[str, Any]) -> Any:
 def _cast(key: str, value: Any, kind: type) -> Any:
     """Accept an int where a float is wanted, and nothing else that differs."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if not abs(value) <= sys.float_info.max:
             raise ConfigError(f"{key} must be finite, got {value!r}")
         return float(value)
     if type(value) is not kind:

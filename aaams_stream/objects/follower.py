@@ -85,7 +85,25 @@ class Scene:
 
 
 class Follower:
-    """Follows objects through the frames it is given; see the module for its use."""
+    """Follows several objects through the frames it is given, and is corrected on the way.
+
+    `step` takes every frame of the stream in its order, with or without objects. What is begun or
+    clicked counts in the newest frame, and `scene` shows it at once. Every pixel has one object at
+    most. Nothing looks ahead, nothing is drawn by lot, and memory is bounded. One thread at a time.
+
+    Args:
+        tuning: constants of the method.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> follower = aaams.Follower()
+        >>> for frame in aaams.stream("demo", duration=0.25):
+        ...     scene = follower.step(frame)
+        ...     if frame.index == 0:
+        ...         balloon = follower.begin_at([(88, 150)])
+        >>> scene.state(balloon), scene.mask(balloon).shape
+        ('seen', (240, 320))
+    """
 
     def __init__(self, tuning: TrackerTuning = _DEFAULT) -> None:
         self._tuning = tuning

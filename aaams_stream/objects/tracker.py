@@ -55,8 +55,26 @@ def follow(
 ) -> Iterator[NDArray[np.bool_]]:
     """Yield the mask (h, w) of an object in each frame, given the one in the first.
 
-    frames: with their pictures, from `stream` or `replay`. Never looks ahead. An empty mask says
-    that the object is lost. Several objects, clicks and states: `Follower`.
+    Never looks ahead. Several objects, clicks and states: `Follower`.
+
+    Args:
+        frames: with their pictures, from `stream` or `replay`.
+        mask: where the object is in the first frame, (h, w) of bool.
+        tuning: constants of the method.
+
+    Yields:
+        The mask (h, w) of each frame; an empty one says that the object is lost.
+
+    Raises:
+        ConfigError: the mask is empty, or of another size than the frames.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> from aaams_stream.source.demo import SURFACES, demo_frame
+        >>> balloon = demo_frame(0).truth == SURFACES.index("balloon")
+        >>> masks = list(aaams.follow(aaams.stream("demo", duration=0.25), balloon))
+        >>> len(masks), bool(0.8 < masks[-1].sum() / masks[0].sum() < 1.2)
+        (6, True)
     """
     known: Followed | None = None
     for frame in frames:
@@ -72,11 +90,35 @@ def mask_at(
     clicks: Iterable[tuple[int, int]],
     without: Iterable[tuple[int, int]] = (),
 ) -> NDArray[np.bool_]:
-    """Return the mask (h, w) of the segments under clicks x, y, without those under others."""
+    """Return the mask (h, w) of the segments under clicks x, y, without those under others.
+
+    Args:
+        frame: of `stream`, `replay` or a `Segmenter`.
+        clicks: pixels x, y of the object.
+        without: pixels x, y that are not of it.
+
+    Returns:
+        The mask (h, w) of bool.
+
+    Raises:
+        ConfigError: a click lies outside the picture.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> frame = next(aaams.stream("demo", duration=0.25))
+        >>> mask = aaams.mask_at(frame, [(88, 150)])
+        >>> mask.shape, bool(mask[150, 88])
+        ((240, 320), True)
+    """
     mask = np.zeros(frame.ids.shape, np.bool_)
     h, w = frame.ids.shape
     for places, value in ((clicks, True), (without, False)):
-        for x, y in places:
+        for click in places:
+            if np.shape(click) != (2,):
+                raise ConfigError(
+                    f"clicks are pairs of x and y, as in [(30, 3)]; got {click!r} as one"
+                )
+            x, y = click
             if not (0 <= x < w and 0 <= y < h):
                 raise ConfigError(f"a click at {x},{y} lies outside the picture of {w}x{h}")
             mask[frame.ids == frame.ids[y, x]] = value
@@ -86,7 +128,25 @@ def mask_at(
 def begin_following(
     frame: FrameSegmentation, mask: NDArray[np.bool_], tuning: TrackerTuning = _DEFAULT
 ) -> Followed:
-    """Take an object's mask (h, w) in a frame as the truth."""
+    """Take an object's mask (h, w) in a frame as the truth.
+
+    Args:
+        frame: of `stream`, `replay` or a `Segmenter`, with its picture.
+        mask: where the object is, (h, w) of bool.
+        tuning: constants of the method.
+
+    Returns:
+        What is to be remembered of the object, for `keep_following`.
+
+    Raises:
+        ConfigError: the mask is empty, or of another size than the frame.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> frame = next(aaams.stream("demo", duration=0.25))
+        >>> aaams.begin_following(frame, aaams.mask_at(frame, [(88, 150)])).state
+        'seen'
+    """
     check_mask(frame, mask)
     return begin(look(frame, tuning), mask, tuning)
 
@@ -94,7 +154,26 @@ def begin_following(
 def keep_following(
     known: Followed, frame: FrameSegmentation, tuning: TrackerTuning = _DEFAULT
 ) -> Followed:
-    """Find the object in the next frame."""
+    """Find the object in the next frame.
+
+    Args:
+        known: of the frame before, from `begin_following` or this function.
+        frame: the next one, with its picture.
+        tuning: constants of the method.
+
+    Returns:
+        What is to be remembered of the object, with its mask in this frame.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> frames = aaams.stream("demo", duration=0.25)
+        >>> frame = next(frames)
+        >>> known = aaams.begin_following(frame, aaams.mask_at(frame, [(88, 150)]))
+        >>> for frame in frames:
+        ...     known = aaams.keep_following(known, frame)
+        >>> frame.index, known.state
+        (5, 'seen')
+    """
     return find(known, look(frame, tuning), tuning)
 
 

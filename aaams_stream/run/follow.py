@@ -25,7 +25,7 @@ from aaams_stream.model import FrameSegmentation
 from aaams_stream.objects.follower import Follower, Scene
 from aaams_stream.objects.tracker import mask_at
 from aaams_stream.params import Params
-from aaams_stream.run.interrupt import noting_ctrl_c
+from aaams_stream.run.interrupt import noting_stop
 from aaams_stream.run.stream import frame_at, pictures_of, replay, stream
 from aaams_stream.source.images import read_image
 
@@ -117,7 +117,7 @@ def follow_video(
     path = check_target(output, None, overwrite=overwrite)
     seen: dict[int, int] = {}
     count = 0
-    with noting_ctrl_c() as ctrl_c, Draft(path) as folder, ExitStack() as stack:
+    with noting_stop() as stop, Draft(path) as folder, ExitStack() as stack:
         film: VideoWriter | None = None
         table: TextIO | None = None
         for frame, scene in follow_objects(frames, start, progress):
@@ -136,11 +136,11 @@ def follow_video(
             for one in scene.sightings:
                 seen[one.number] = seen.get(one.number, 0) + (one.state != "lost")
             count += 1
-            if ctrl_c.pressed:
+            if stop.asked:
                 break
         if not count:
             raise SourceError("there is no frame to follow anything in")
-    return Report(path, count, seen, ctrl_c.pressed)
+    return Report(path, count, seen, stop.asked)
 
 
 def frames_of_volume(

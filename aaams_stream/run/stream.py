@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip, Frame, FrameSegmentation
+from aaams_stream.model import Clip, Frame, FrameSegmentation, same_source
 from aaams_stream.params import Params
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
@@ -23,7 +23,8 @@ from aaams_stream.source import open_source
 
 if TYPE_CHECKING:
     from aaams_stream.core.live_levels import LiveLevels
-    from aaams_stream.store import Volume
+    from aaams_stream.source import Source
+    from aaams_stream.store import Header, Volume
 
 
 def stream(
@@ -42,17 +43,43 @@ def stream(
     Decoding and the stages of the segmenter run on threads of their own, a few frames ahead of
     what was yielded; they end with the generator. A frame can be asked for its `groups` until the
     next one is.
+
+    Args:
+        source: a file, a folder or pattern of images, `camera:N`, an address, `-` or `demo`.
+        params: settings, a path to a TOML file or the name of a set; None for the defaults.
+        segments: the wanted number per frame, instead of the settings'.
+        start: seconds from the first frame at which to begin.
+        duration: seconds of the source to segment.
+        every: keep each n-th frame.
+        size: width and height to scale the frames to.
+
+    Yields:
+        Each frame with ids, tables, events and its picture.
+
+    Raises:
+        ConfigError: settings or arguments are wrong.
+        SourceError: the source cannot be opened.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> for frame in aaams.stream("demo", duration=0.1, size=(160, 120)):
+        ...     print(frame.index, frame.ids.shape, frame.rgb.shape)
+        0 (120, 160) (120, 160, 3)
+        1 (120, 160) (120, 160, 3)
+        2 (120, 160) (120, 160, 3)
     """
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.threads import thread_count
     from aaams_stream.jit import compile_ahead
 
-    depth, ahead = (1, AHEAD) if thread_count() > 1 else (0, 0)
+    several = thread_count() > 1
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
     left = threading.Event()
     with open_source(source, Clip(start, duration, every, size)) as frames:
+        beside = several or frames.live or frames.remote  # see `run_job`
+        depth, ahead = (1, AHEAD) if beside else (0, 0)
 
         def stop() -> None:
             left.set()
@@ -89,8 +116,22 @@ def _groups_of(levels: LiveLevels, index: int, segments: int) -> NDArray[np.uint
 def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameSegmentation]:
     """Yield the frames of a volume as `stream` would have, with their pictures.
 
-    The pictures come from `source` if given, else from the volume if they are stored there, else
-    from where the volume was made.
+    Args:
+        volume: from `open_volume`, or a view of one.
+        source: where the pictures come from; None: from the volume if they are stored there, else
+            from where the volume was made.
+
+    Yields:
+        Each frame with ids, tables, events and its picture.
+
+    Raises:
+        SourceError: the pictures cannot be found, or are others than they were.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "again.zarr", duration=0.1, size=(160, 120))
+        >>> [frame.index for frame in aaams.replay(aaams.open_volume("again.zarr"))]
+        [0, 1, 2]
     """
     times = volume.times
     with closing(pictures_of(volume, source)) as pictures:
@@ -114,7 +155,7 @@ def frame_at(volume: Volume, t: int, time: float, rgb: NDArray[np.uint8]) -> Fra
 
 
 def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
-    """Yield the frames a volume was made from."""
+    """Yield the frames a volume was made from; a SourceError where those cannot be had."""
     header = volume.header
     if source is None and volume.video is not None:
         for index, seconds in enumerate(volume.times):
@@ -122,6 +163,11 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
             rgb = np.ascontiguousarray(volume.video[index].transpose(1, 2, 0))
             yield Frame(index, when, rgb)
         return
+    if source is None and header.fingerprint is None:
+        raise SourceError(
+            f"{volume.path}: was made from {header.spec} while it ran, which cannot be read again; "
+            "name its pictures with --source, or segment with --with-video"
+        )
     clip = Clip(**{**header.selection, "size": (volume.width, volume.height)})
     try:
         opened = open_source(header.spec if source is None else source, clip)
@@ -130,10 +176,26 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
             raise
         raise SourceError(f"{error}; the volume was made from it: name it with --source") from error
     with opened as frames:
-        if source is None and frames.fingerprint != header.fingerprint:
+        if source is None and not same_source(header.fingerprint, frames.fingerprint):
             raise SourceError(
                 f"{header.spec}: has changed since the volume was made; name the right file with "
                 "--source"
             )
+        if source is not None and not _may_be(header, frames):
+            raise SourceError(
+                f"{source}: is not what the volume was made from ({header.spec}), by length and "
+                "content; name that one"
+            )
         with closing(prefetch(frames, AHEAD, stop=frames.stop)) as pictures:
             yield from pictures
+
+
+def _may_be(header: Header, frames: Source) -> bool:
+    """Whether the pictures of a volume may come from a source, by what is known of both.
+
+    Nothing is known of what ran live, and of addresses not what they hold.
+    """
+    kept, found = header.fingerprint, frames.fingerprint
+    if kept is None or "://" in kept or frames.remote:
+        return True
+    return same_source(kept, found)

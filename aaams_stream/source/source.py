@@ -61,7 +61,7 @@ class _Selected(NamedTuple):
 
 
 class Source:
-    """An opened input: a context manager, and an iterator of `Frame`s that runs once.
+    """An opened input: a context manager, and an iterator of frames that runs once.
 
     All frames have the size of the first: a later one of another size is scaled to it, with a
     warning at the first. `ended` tells how the iteration came to its end: "complete";
@@ -77,6 +77,7 @@ class Source:
         spec: str | None = None,
         fingerprint: str | None = None,
         live: bool = False,
+        remote: bool = False,
     ) -> None:
         self.spec = reader.name if spec is None else spec  # opens the same input from anywhere
         self.description = reader.name
@@ -84,6 +85,7 @@ class Source:
         self.time_base: Fraction = reader.time_base
         self.fingerprint = fingerprint  # None: the input cannot be read a second time
         self.live = live  # without an end of its own
+        self.remote = remote  # may fall silent, and FFmpeg then waits deaf to everything
         self.ended: str = INTERRUPTED
         self.warnings: list[str] = []
         self._reader = reader
