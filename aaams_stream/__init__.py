@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from aaams_stream.core.pool import pool
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
     from aaams_stream.model import FrameSegmentation
+    from aaams_stream.objects.follower import Follower, Scene, Sighting
+    from aaams_stream.objects.memory import Followed
     from aaams_stream.objects.tracker import (
-        Followed,
         begin_following,
         follow,
         keep_following,
@@ -32,12 +33,15 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
-    "Followed": "objects.tracker",
+    "Followed": "objects.memory",
+    "Follower": "objects.follower",
     "FrameSegmentation": "model",
     "ImageSegmentation": "core.image",
     "LiveLevels": "core.live_levels",
     "Params": "params",
+    "Scene": "objects.follower",
     "Segmenter": "run.compiled",
+    "Sighting": "objects.follower",
     "SinkError": "errors",
     "SourceError": "errors",
     "Volume": "store",
@@ -58,11 +62,14 @@ __all__ = [
     "AaamsError",
     "ConfigError",
     "Followed",
+    "Follower",
     "FrameSegmentation",
     "ImageSegmentation",
     "LiveLevels",
     "Params",
+    "Scene",
     "Segmenter",
+    "Sighting",
     "SinkError",
     "SourceError",
     "Volume",

@@ -35,7 +35,7 @@ except ImportError:  # Windows
 STREAM_FILES = (
     *("agglomerate", "associate", "features", "flow", "label_maps", "level_sums", "levels"),
     *("mean_shift", "measure", "merge_tree", "modes", "motion_split", "propagate", "recover"),
-    *("refine", "refresh", "region_graph", "transport", "upsample"),
+    *("refine", "refresh", "region_graph", "transport", "upsample", "wire"),
 )
 Kernel: TypeAlias = Any  # numba's dispatcher, of which parts are needed that have no types
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the processes that compile

@@ -13,9 +13,26 @@ def pool(
 ) -> NDArray[np.float32]:
     """Return the mean of any per-pixel array over each segment: (k,) or (k, c) float32.
 
-    ids (h, w); features (h, w) or (h, w, c) of any number type; track_ids: the ids that are there,
-    in order, where they are known. Rows are in order of id, as in the segment table: a network's
-    features become those of supervoxels.
+    Rows are in order of id, as in the segment table: a network's features become those of
+    supervoxels.
+
+    Args:
+        ids: of a frame, (h, w).
+        features: (h, w) or (h, w, c) of any number type.
+        track_ids: the ids that are there, in order, where they are known.
+
+    Returns:
+        The means, (k,) or (k, c) float32.
+
+    Raises:
+        ValueError: the features do not fit the frame.
+
+    Example:
+        >>> import numpy as np
+        >>> import aaams_stream as aaams
+        >>> ids = np.array([[1, 1, 3], [1, 3, 3]], np.uint32)
+        >>> aaams.pool(ids, [[0, 3, 6], [3, 6, 9]])
+        array([2., 7.], dtype=float32)
     """
     values = np.asarray(features)
     if values.shape[:2] != ids.shape or values.ndim not in (2, 3):

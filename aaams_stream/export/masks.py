@@ -40,10 +40,9 @@ def write_davis(chosen: Chosen, folder: Path, step: Step) -> None:
         (folder / "ids.csv").write_text("\n".join(("value,id", *lines, "")), encoding="utf-8")
     else:
         values = np.arange(MOST_INDEXED + 1, dtype=np.uint32)
-    colours = palette().tobytes()
     for t in chosen:
         pixels = rows_of(chosen.ids(t), values).astype(np.uint8)
-        (folder / f"{t:05d}.png").write_bytes(_png(pixels, 8, 3, colours))
+        (folder / f"{t:05d}.png").write_bytes(indexed_png(pixels))
         step()
 
 
@@ -138,6 +137,11 @@ def palette() -> NDArray[np.uint8]:
     for bit in range(8):
         colours[:, bit % 3] |= ((labels >> bit & 1) << (7 - bit // 3)).astype(np.uint8)
     return colours
+
+
+def indexed_png(labels: NDArray[np.uint8]) -> bytes:
+    """Return labels (h, w) as a PNG file in the colours of DAVIS."""
+    return _png(labels, 8, 3, palette().tobytes())
 
 
 def _png(pixels: NDArray[Any], depth: int, kind: int, colours: bytes = b"") -> bytes:

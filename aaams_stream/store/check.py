@@ -21,6 +21,7 @@ from aaams_stream.store.layout import (
     FINAL_TABLES,
     TABLES,
     array_in,
+    open_group,
     read_offsets,
     read_rows,
 )
@@ -82,7 +83,7 @@ def check(store: str | Path, progress: Callable[[int, int], None] | None = None)
     frames = record["frames_committed"]
     nodes: dict[str, str] = {}
     check_nodes(path, record, nodes)
-    root = zarr.open_group(str(path), mode="r", zarr_format=3, use_consolidated=False)
+    root = open_group(path)
     damages = [
         Damage(node, _without_place(why, path), _frames_of(node, frames))
         for node, why in nodes.items()
