@@ -40,7 +40,7 @@ OWNERS = {
     "numba": {"kernels", "jit"},
     "cv2": {"core/features", "files", "source/images", "draw", "live"},
     "av": {"source", "draw"},
-    "zarr": {"store"},
+    "zarr": {"store", "export/geff"},
     "matplotlib": {"draw"},
     "sklearn": {"points"},  # in `__sklearn_tags__` alone, which only scikit-learn calls
 }

@@ -207,3 +207,19 @@ def _ends_of(path: Path, sample: int) -> bytes:
         head = file.read(sample)
         file.seek(max(0, path.stat().st_size - sample))
         return head + file.read(sample)
+
+
+def images_of(spec: str) -> tuple[list[Path], str] | None:
+    """Return the images that a folder or pattern names, in the order in which they are read.
+
+    And their fingerprint. None where `spec` names another kind of input, or none that is there.
+    """
+    path = local_file(spec)
+    if path is None or path.is_file():
+        return None
+    found = path.iterdir() if path.is_dir() else map(Path, glob.glob(str(path), recursive=True))
+    try:
+        images = images_among(found, spec)
+    except SourceError:
+        return None
+    return images, _listing(images)

@@ -24,6 +24,8 @@ from aaams_stream.model import (
     TRACK_DTYPE,
     Crop,
     Lineage,
+    SegmentGraph,
+    build_graph,
 )
 from aaams_stream.params import Params
 from aaams_stream.store.counts import Counts, read_counts
@@ -191,12 +193,20 @@ class Volume:
         """Return the history of an identity through splits and merges."""
         return lineage(self.events, track_id)
 
-    def pool(self, features: ArrayLike, t: int) -> NDArray[np.float32]:
-        """Return the mean of an array (h, w) or (h, w, c) over each segment of frame `t`.
+    def graph(self, a: int = 0, b: int | None = None) -> SegmentGraph:
+        """Return the segments of frames `a` up to before `b` as a graph over space and time."""
+        frames = range(self.frame_count)[a:b]
+        reads = (self.segments, self.adjacency, self.events_at)
+        return build_graph(frames, *([read(t) for t in frames] for read in reads))
+
+    def pool(
+        self, features: ArrayLike, t: int, *, layout: str | None = None
+    ) -> NDArray[np.float32]:
+        """Return the mean of an array over each segment of frame `t`; see `aaams_stream.pool`.
 
         Row i belongs to row i of `segments(t)`.
         """
-        return pool(self.ids[t], features, self.segments(t)["id"])
+        return pool(self.ids[t], features, self.segments(t)["id"], layout=layout)
 
     @property
     def has_levels(self) -> bool:
