@@ -74,7 +74,11 @@ class Segmenter:
         self._watch = watch
 
     def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
-        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on."""
+        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on.
+
+        Frames may come from anywhere, as long as they keep their size: any iterable will do for
+        `map(segmenter.step, frames)`, and for `aaams_stream.stream`, which uses several threads.
+        """
         prepared = prepare(rgb, time, self.params, self.tuning, self._watch)
         return describe(self.label(prepared), self._watch)
 

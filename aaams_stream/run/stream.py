@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
@@ -20,14 +20,17 @@ from aaams_stream.params import Params
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
 from aaams_stream.source import open_source
+from aaams_stream.source.given import open_frames
 
 if TYPE_CHECKING:
     from aaams_stream.core.live_levels import LiveLevels
+    from aaams_stream.source import Source
+    from aaams_stream.source.given import GivenFrame
     from aaams_stream.store import Volume
 
 
 def stream(
-    source: str | Path,
+    source: str | Path | Iterable[GivenFrame],
     params: Params | str | Path | None = None,
     *,
     segments: int | None = None,
@@ -38,7 +41,9 @@ def stream(
 ) -> Generator[FrameSegmentation]:
     """Segment a source live: yield each frame as it is done, with its picture.
 
-    Takes what `segment_video` takes, and stores nothing. No frame depends on one that follows.
+    Takes what `segment_video` takes, and stores nothing; or any iterable of frames, such as a
+    generator that reads a camera: arrays (h, w) or (h, w, 3) uint8 in RGB order, each by itself, 25
+    a second, or in a pair with its time in seconds. No frame depends on one that follows.
     Decoding and the stages of the segmenter run on threads of their own, a few frames ahead of
     what was yielded; they end with the generator. A frame can be asked for its `groups` until the
     next one is.
@@ -52,7 +57,7 @@ def stream(
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
     left = threading.Event()
-    with open_source(source, Clip(start, duration, every, size)) as frames:
+    with _opened(source, Clip(start, duration, every, size)) as frames:
 
         def stop() -> None:
             left.set()
@@ -71,6 +76,13 @@ def stream(
                 levels.update(result)
                 grouping = partial(_groups_of, levels, result.index)
                 yield dataclasses.replace(result, rgb=frame.rgb, grouping=grouping)
+
+
+def _opened(source: str | Path | Iterable[GivenFrame], clip: Clip) -> Source:
+    """Open an input by its name, or frames that are at hand."""
+    if isinstance(source, str | Path):
+        return open_source(source, clip)
+    return open_frames(source, clip)
 
 
 def _groups_of(levels: LiveLevels, index: int, segments: int) -> NDArray[np.uint32]:
