@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
-    from aaams_stream.model import FrameSegmentation
+    from aaams_stream.model import EventKind, FrameSegmentation, SegmentGraph
     from aaams_stream.objects.tracker import (
         Followed,
         begin_following,
@@ -32,11 +32,13 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
+    "EventKind": "model",
     "Followed": "objects.tracker",
     "FrameSegmentation": "model",
     "ImageSegmentation": "core.image",
     "LiveLevels": "core.live_levels",
     "Params": "params",
+    "SegmentGraph": "model",
     "Segmenter": "run.compiled",
     "SinkError": "errors",
     "SourceError": "errors",
@@ -57,11 +59,13 @@ __all__ = [
     "AAAMS",
     "AaamsError",
     "ConfigError",
+    "EventKind",
     "Followed",
     "FrameSegmentation",
     "ImageSegmentation",
     "LiveLevels",
     "Params",
+    "SegmentGraph",
     "Segmenter",
     "SinkError",
     "SourceError",

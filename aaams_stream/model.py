@@ -83,6 +83,16 @@ OBJECT_DTYPE = np.dtype(
         ("frames", np.uint32),  # in which it is seen
     ]
 )
+# One row per relative of an identity.
+RELATIVE_DTYPE = np.dtype(
+    [
+        ("id", np.uint32),
+        ("steps", np.int32),  # splits and merges on the way; negative for ancestors, 1 is direct
+        ("frame", np.uint32),  # of the split or merge that is the last on the way to it
+        ("kind", np.uint8),  # EventKind of that: SPLIT or MERGE
+        ("area", np.uint32),  # pixels it had there, or when it was last seen before
+    ]
+)
 EVENT_DTYPE = np.dtype([("kind", np.uint8), ("id", np.uint32), ("other", np.uint32)])
 
 
@@ -104,6 +114,8 @@ class Lineage:
     ancestors: tuple[int, ...]  # it was split off these or took them in, nearest first
     descendants: tuple[int, ...]  # were split off it or took it in, nearest first
     events: NDArray[Any]  # all splits and merges on the way, in the order of frames
+    # RELATIVE_DTYPE, one row for each of both, direct relatives first, then in the order of frames
+    relatives: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

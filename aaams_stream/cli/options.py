@@ -59,7 +59,12 @@ def add_clip(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--duration", metavar="TIME", type=seconds, help="length of the stretch")
     group.add_argument("--every", metavar="N", type=int, default=1, help="keep each N-th frame")
     group.add_argument("--size", metavar="WxH", type=size, help="scale the frames")
-    group.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
+    group.add_argument(
+        "--segments",
+        metavar="N",
+        type=int,
+        help="wanted number per frame; 0: as many as post.level makes",
+    )
 
 
 def add_writing(
@@ -85,8 +90,8 @@ def read_stream_settings(args: argparse.Namespace) -> Params:
     params = read_settings(args)
     if args.segments is None:
         return params
-    if args.segments < 1:
-        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    if args.segments < 0:
+        raise ConfigError(f"--segments must be >= 0, got {args.segments}")
     return params.updated({"stream": {"segments": args.segments}})
 
 

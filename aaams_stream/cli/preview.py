@@ -136,8 +136,8 @@ def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.segments is not None and args.segments < 1:
-        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    if args.segments is not None and args.segments < 0:
+        raise ConfigError(f"--segments must be >= 0, got {args.segments}")
     if args.fps is not None and not 0 <= args.fps <= 1000:
         raise ConfigError(f"--fps must be in 0..1000, got {args.fps:g}")
     if not 0 <= args.port < 1 << 16:

@@ -126,8 +126,7 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
     if source is None and volume.video is not None:
         for index, seconds in enumerate(volume.times):
             when = round(Fraction(float(seconds)) / header.time_base) * header.time_base
-            rgb = np.ascontiguousarray(volume.video[index].transpose(1, 2, 0))
-            yield Frame(index, when, rgb)
+            yield Frame(index, when, volume.video[index])
         return
     clip = Clip(**{**header.selection, "size": (volume.width, volume.height)})
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from aaams_stream.model import (
 )
 from aaams_stream.params import Params
 from aaams_stream.store.counts import Counts, read_counts
-from aaams_stream.store.frames import Frames
+from aaams_stream.store.frames import Frames, Pictures
 from aaams_stream.store.layout import (
     KEY,
     READABLE,
@@ -68,9 +69,9 @@ class Volume:
         self.source: str = self.header.spec
         self.height, self.width = self.header.height, self.header.width
         self.ids = Frames(array_in(root, "labels/ids/0"), self.frame_count)
-        self.video: Frames | None = None
+        self.video: Pictures | None = None  # (t, h, w, 3), where they are stored
         if self.header.with_video:
-            self.video = Frames(video_in(root), self.frame_count)
+            self.video = Pictures(Frames(video_in(root), self.frame_count))
         self._root = root
         self._record = record
         self._block_rows: int = array_in(root, "segments/frame").chunks[0]  # as of every column
@@ -80,11 +81,30 @@ class Volume:
         self._offsets: dict[str, NDArray[np.int64]] = {}
 
     def __repr__(self) -> str:
-        state = "complete" if self.complete else "incomplete"
+        kept = [
+            name for name, there in (("video", self.video), ("levels", self.has_levels)) if there
+        ]
         return (
             f"<Volume {self.path.name}: {self.frame_count} frames, {self.width}x{self.height}, "
-            f"{state}>"
+            f"{self.fps:g} fps, {'complete' if self.complete else 'incomplete'}"
+            f"{', with ' + ' and '.join(kept) if kept else ''}>"
         )
+
+    def __len__(self) -> int:
+        return self.frame_count
+
+    def __bool__(self) -> bool:
+        return True  # also without frames
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """How many frames there are, and their height and width: the shape of `ids`."""
+        return self.frame_count, self.height, self.width
+
+    @property
+    def fps(self) -> float:
+        """Frames a second, by what the source says of itself; `times` is exact."""
+        return float(self.header.rate)
 
     @property
     def params(self) -> Params:
@@ -153,29 +173,29 @@ class Volume:
         rows = self.segments(t)
         at = int(np.searchsorted(rows["id"], track_id))
         if at == len(rows) or rows["id"][at] != track_id:
+            self._track(track_id)
             raise ValueError(f"id {track_id} is not in frame {t}; see tracks for when it lives")
         row: np.void = rows[at]
         return row
 
     def mask(self, track_id: int, t: int) -> NDArray[np.bool_]:
         """Return where segment `track_id` is in frame `t`, (h, w); nowhere if it is hidden."""
-        return np.asarray(self.ids[t] == track_id)
+        mask = np.asarray(self.ids[t] == track_id)
+        if not mask.any():
+            self._track(track_id)
+        return mask
 
     def crop(self, track_id: int, t: int) -> Crop:
         """Cut segment `track_id` out of frame `t`; the picture comes along if it is stored."""
         x0, y0, x1, y1 = map(int, self.segment(track_id, t)["bbox"])
         mask = np.asarray(self.ids[t][y0:y1, x0:x1] == track_id)
-        rgb = None
-        if self.video is not None:
-            rgb = np.ascontiguousarray(self.video[t][:, y0:y1, x0:x1].transpose(1, 2, 0))
+        rgb = None if self.video is None else self.video[t, y0:y1, x0:x1]
         return Crop(t % self.frame_count, (x0, y0, x1, y1), mask, rgb)
 
     def tube(self, track_id: int) -> Iterator[Crop]:
         """Yield track `track_id` frame by frame, without those in which it is hidden."""
-        track = self.tracks[self.tracks["id"] == track_id]
-        if not len(track):
-            raise ValueError(f"the volume holds no id {track_id}")
-        for t in range(int(track["first"][0]), int(track["last"][0]) + 1):
+        track = self._track(track_id)
+        for t in range(int(track["first"]), int(track["last"]) + 1):
             if track_id in self.segments(t)["id"]:
                 yield self.crop(track_id, t)
 
@@ -191,7 +211,24 @@ class Volume:
 
     def lineage(self, track_id: int) -> Lineage:
         """Return the history of an identity through splits and merges."""
-        return lineage(self.events, track_id)
+        self._track(track_id)
+        found = lineage(self.events, track_id)
+        relatives = found.relatives
+        for row in relatives:  # as large as it was when last seen up to the event
+            last = int(self._track(int(row["id"]))["last"])
+            name, at = row["id"], min(int(row["frame"]), last)
+            seen = next(t for t in range(at, -1, -1) if name in self.segments(t)["id"])
+            row["area"] = self.segment(int(name), seen)["area"]
+        return dataclasses.replace(found, relatives=relatives)
+
+    def _track(self, track_id: int) -> np.void:
+        """Return the row of an identity in `tracks`; a ValueError where there is no such id."""
+        rows = self.tracks if self._tracks is None else self._tracks
+        at = int(np.searchsorted(rows["id"], track_id))
+        if at == len(rows) or rows["id"][at] != track_id:
+            raise ValueError(f"the volume holds no id {track_id}; see tracks for those it holds")
+        row: np.void = rows[at]
+        return row
 
     def graph(self, a: int = 0, b: int | None = None) -> SegmentGraph:
         """Return the segments of frames `a` up to before `b` as a graph over space and time."""

@@ -120,3 +120,14 @@ def test_threads_change_nothing_about_an_image(photo, tmp_path, monkeypatch):
     for count in (1, 2):
         assert run("image", photo, "-o", tmp_path / f"{count}.npy", "--threads", count) == 0
     assert (tmp_path / "1.npy").read_bytes() == (tmp_path / "2.npy").read_bytes()
+
+
+def test_segments_of_0_mean_what_they_mean_in_the_settings(photo, tmp_path):
+    parser = argparse.ArgumentParser()
+    options.add_settings(parser)
+    options.add_clip(parser)
+    assert options.read_stream_settings(parser.parse_args([])).stream.segments > 0
+    assert options.read_stream_settings(parser.parse_args(["--segments", "0"])).stream.segments == 0
+    for name, more in (("a.npy", []), ("b.npy", ["--segments", "0"])):
+        assert run("image", photo, "-o", tmp_path / name, "--quiet", *more) == 0
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()

@@ -64,7 +64,7 @@ def test_detections_can_be_filtered_merged_and_drawn(volume):
     assert set(np.unique(ids_of(large))) - {0} == set(large.tracker_id)
     again = supervision.Detections.merge([large, detections[detections.area <= 200]])
     np.testing.assert_array_equal(ids_of(again), volume.ids[2])
-    picture = np.ascontiguousarray(np.moveaxis(volume.video[2], 0, -1))
+    picture = volume.video[2]
     annotator = supervision.MaskAnnotator(color_lookup=supervision.ColorLookup.TRACK)
     drawn = annotator.annotate(picture.copy(), large)
     changed = (drawn != picture).any(axis=-1)
