@@ -196,3 +196,18 @@ def test_arrays_open_in_xarray_and_dask(whole):
     np.testing.assert_array_equal(lazy[28].compute(scheduler="synchronous"), results[28].ids)
     table = xarray.open_zarr(str(path / "segments"), consolidated=False, chunks=None)
     assert table["mode"].dims == ("row", "Labxy")
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")  # Zarr 3.1 warns of the frames' codec
+def test_time_is_a_coordinate_in_xarray(whole):
+    xarray = pytest.importorskip("xarray")
+    path, results = whole
+    tree = xarray.open_datatree(str(path), engine="zarr", consolidated=False, chunks=None)
+    assert set(tree.coords) == {"time"}
+    assert tree["0"].coords["time"].dims == ("t",)
+    np.testing.assert_array_equal(tree["time"], np.arange(29) / 25)
+    ids = tree["labels/ids/0"].assign_coords(time=tree["time"])
+    at = ids.swap_dims(t="time").sel(time=0.4, method="nearest")
+    np.testing.assert_array_equal(at, results[10].ids)
+    assert {"segments", "events", "tracks", "hierarchy"} <= set(tree.children)
+    tree.close()
