@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from aaams_stream.run.segment_video import segment_video
     from aaams_stream.run.stream import replay, stream
     from aaams_stream.store import Volume, open_volume
+
+# What happens is logged under the names of modules; nobody hears of it who does not ask.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 

@@ -16,7 +16,18 @@ from typing import Any, NoReturn
 from aaams_stream import __version__
 from aaams_stream.errors import AaamsError
 
-ROOMS = ("image", "warmup", "video", "batch", "levels", "evaluate", "export", "preview", "doctor")
+ROOMS = (
+    "image",
+    "warmup",
+    "video",
+    "batch",
+    "levels",
+    "evaluate",
+    "export",
+    "preview",
+    "doctor",
+    "completion",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

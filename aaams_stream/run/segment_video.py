@@ -6,6 +6,7 @@ needs no labels runs ahead of it by a few frames; what only reads them, and writ
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.source import Source
 
+_log = logging.getLogger(__name__)
 # Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
 # chunk of every column once more; a crash loses what came after it.
 COMMIT_SECONDS = 10.0
@@ -165,6 +167,10 @@ def run_job(
             writer = stores.create(job.store, header, __version__, overwrite=job.overwrite)
         stack.callback(writer.release)
         tally = Tally(writer.frames, frames.frame_estimate, progress)
+        _log.info(
+            "%s: %dx%d, into %s from frame %d on",
+            *(frames.spec, frames.width, frames.height, job.store, writer.frames),
+        )
         interrupted = False
         if not writer.complete:
             segmenter = _segmenter(job, saved)
@@ -175,6 +181,7 @@ def run_job(
     if job.overlay is not None and film is None and (frames.live or not interrupted):
         _draw_film(job, job.overlay)
     summary = _summary(job.store, tally, time.monotonic() - begun, tuple(frames.warnings))
+    _log.info("%s: %d frames, %s", job.store, summary.frames, frames.ended)
     if interrupted:
         raise Interrupted(summary)
     return summary

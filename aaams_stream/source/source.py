@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, takewhile
@@ -17,6 +18,7 @@ from aaams_stream.source.pixels import Converter, Picture
 
 COMPLETE, INTERRUPTED = "complete", "interrupted"
 
+_log = logging.getLogger(__name__)
 _LINEAR = 10  # seconds up to which decoding is as good as seeking
 _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a stretch
 _ATTEMPTS = 3  # to seek, each a mark further back
@@ -271,14 +273,18 @@ class Source:
     def _note_end(self) -> None:
         changes, damage = self._sizes.changes, self._reader.damage
         if changes > 1:
-            self.warnings.append(f"{self.description}: its size changed {changes} times")
+            self._warn(f"{self.description}: its size changed {changes} times")
         self.ended = f"damaged: {damage}" if damage else COMPLETE
         if damage:
             announced = f" of about {self.frame_estimate} announced" if self.frame_estimate else ""
-            self.warnings.append(
+            self._warn(
                 f"{self.description} is damaged: {damage}; {self._count} frames{announced} were "
                 "read"
             )
+
+    def _warn(self, text: str) -> None:
+        self.warnings.append(text)
+        _log.warning("%s", text)
 
     def _note_size_change(self, index: int, size: tuple[int, int]) -> None:
         _, changes, first = self._sizes
@@ -289,7 +295,7 @@ class Source:
 
     def _warn_of_size(self, index: int, width: int, height: int) -> None:
         natural = self._first.picture.size
-        self.warnings.append(
+        self._warn(
             f"{self.description}: frame {index} is {width}x{height} and not "
             f"{natural[0]}x{natural[1]}; it is scaled to {self.width}x{self.height}"
         )
