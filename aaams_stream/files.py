@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import AaamsError, ConfigError, SinkError
+from aaams_stream.paths import expanded
 
 LABEL_SUFFIXES = (".png", ".npy")
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
@@ -123,7 +124,7 @@ def check_target(
     case. outside: what it must not lie in. Both map words to paths: "the source" to clip.mp4.
     Missing folders are no mistake: `Draft` makes them.
     """
-    path = Path(path)
+    path = expanded(path)
     with _sink_errors(path):
         place = path.resolve()
         for what, other in (apart or {}).items():

@@ -295,3 +295,14 @@ class FrameSegmentation:
     def graph(self) -> SegmentGraph:
         """Return the segments as a graph of who touches whom; `volume.graph` spans frames."""
         return build_graph([self.index], [self.segments], [self.adjacency], [self.events])
+
+
+def same_source(kept: str | None, found: str | None) -> bool:
+    """Tell whether a volume's fingerprint of its input is that of one found now.
+
+    None is nobody's. Older volumes keep only the first of its two parts: the ends of a file.
+    """
+    if kept is None or found is None:
+        return False
+    ends, _, between = found.partition(" ")
+    return kept == found or (kept == ends and kept.startswith("sha256:") and bool(between))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
+import os
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aaams_stream.errors import ConfigError
+from aaams_stream.paths import expanded, kind_of
 
 CRITERIA = ("bhattacharyya", "size-aware")
 FLOWS = ("fine", "fast")
@@ -24,6 +26,10 @@ LEAST_SCALE = 0.05
 def _require(condition: bool, key: str, expected: str, value: object) -> None:
     if not condition:
         raise ConfigError(f"{key} must be {expected}, got {value!r}")
+
+
+def _require_count(least: int, key: str, value: int) -> None:
+    _require(least <= value < 2**31, key, f">= {least} and below 2**31", value)  # as kernels count
 
 
 def _require_word(key: str, words: tuple[str, ...], value: str) -> None:
@@ -65,7 +71,7 @@ class CoreParams:
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
         _require(0 < self.delta <= 1e6, f"{table}.delta", "> 0 and <= 1e6", self.delta)
-        _require(self.max_iterations >= 1, f"{table}.max_iterations", ">= 1", self.max_iterations)
+        _require_count(1, f"{table}.max_iterations", self.max_iterations)
         _require(
             0 <= self.min_merge_share < 1,
             f"{table}.min_merge_share",
@@ -91,7 +97,7 @@ class PostParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(1 <= self.min_size <= 2**31, f"{table}.min_size", "in 1..2**31", self.min_size)
+        _require_count(1, f"{table}.min_size", self.min_size)
         _require_word(f"{table}.criterion", CRITERIA, self.criterion)
         _require(self.bhattacharyya >= 0, f"{table}.bhattacharyya", ">= 0", self.bhattacharyya)
         _require(self.level >= 0, f"{table}.level", ">= 0", self.level)
@@ -121,9 +127,9 @@ class StreamParams:
 
     def check(self, table: str) -> None:
         """Raise a ConfigError that names `table` where a value is out of range."""
-        _require(self.segments >= 0, f"{table}.segments", ">= 0", self.segments)
+        _require_count(0, f"{table}.segments", self.segments)
         _require(self.tolerance2 >= 0, f"{table}.tolerance2", ">= 0", self.tolerance2)
-        _require(self.refresh >= 1, f"{table}.refresh", ">= 1", self.refresh)
+        _require_count(1, f"{table}.refresh", self.refresh)
         _require_word(f"{table}.flow", FLOWS, self.flow)
         least = LEAST_SCALE
         _require(least <= self.scale <= 1, f"{table}.scale", f"in {least}..1", self.scale)
@@ -154,7 +160,8 @@ class Params:
 
         A bare name such as "realtime" is one of the sets that come with the package.
         """
-        if not Path(path).suffix and not Path(path).exists():
+        path = expanded(path)
+        if not path.suffix and not path.exists():
             if str(path) not in (sets := shipped()):
                 raise ConfigError(
                     f"{path}: no such configuration; expected a TOML file or one of "
@@ -162,12 +169,12 @@ class Params:
                 )
             path = sets[str(path)]
         try:
-            tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(
                 f"{path}: cannot read the configuration ({error.strerror})"
             ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise ConfigError(f"{path}: not valid TOML ({error})") from error
         try:
             return cls().updated(tables)
@@ -195,7 +202,7 @@ class Params:
                 raise ConfigError(f"expected table.key=value, got {text!r}")
             try:
                 parsed = tomllib.loads(f"value = {value}")["value"]
-            except tomllib.TOMLDecodeError:
+            except (ValueError, RecursionError):
                 parsed = value.strip()  # a bare word is a string
             params = params.updated({table: {key: parsed}})
         return params
@@ -219,6 +226,11 @@ def resolve(params: Params | str | Path | None) -> Params:
         return Params()
     if isinstance(params, Params):
         return params
+    if not isinstance(params, str | os.PathLike):
+        raise ConfigError(
+            f"params must be a Params or the name of a TOML file, got {kind_of(params)}; "
+            "Params().updated({...}) takes tables"
+        )
     return Params.load(params)
 
 
@@ -246,7 +258,7 @@ def _updated_table(table: str, record: Any, values: Mapping[str, Any]) -> Any:
 def _cast(key: str, value: Any, kind: type) -> Any:
     """Accept an int where a float is wanted, and nothing else that differs."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if not abs(value) <= sys.float_info.max:
             raise ConfigError(f"{key} must be finite, got {value!r}")
         return float(value)
     if type(value) is not kind:

@@ -22,6 +22,7 @@ PACKAGE = ROOT / "aaams_stream"
 # The storeys of the house, from the ground up. A file imports what lies below it, or its own room.
 STOREYS = (
     {"errors"},
+    {"paths"},
     {"model", "params"},
     {"kernels"},
     {"files", "jit"},
@@ -41,6 +42,7 @@ OWNERS = {
     "cv2": {"core/features", "files", "source/images", "draw", "live"},
     "av": {"source", "draw"},
     "zarr": {"store", "export/geff"},
+    "google_crc32c": {"store"},  # which zarr brings along for its own checksums
     "matplotlib": {"draw"},
     "sklearn": {"points"},  # in `__sklearn_tags__` alone, which only scikit-learn calls
 }

@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
 from aaams_stream.cli.meter import BatchMeter, clock_time, printable
 from aaams_stream.errors import ConfigError
+from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
-    from aaams_stream.run.batch import Outcome
+    from aaams_stream.run.batch import Outcome, Standing
 
 _RULES = """
 A folder is searched in depth for videos; one that has only images is a clip of these. The volume of
@@ -25,8 +26,8 @@ a.mp4 is VOLUMES/a.mp4.zarr; below a folder that was searched, or the part of a 
 wildcards, the way from there is kept (VOLUMES/deep/a.mp4.zarr). Two videos never share a volume.
 
 Run the same again after a crash or Ctrl-C: complete volumes are left alone, others resumed. A file
-that fails does not stop the rest. The first Ctrl-C finishes the chunks at hand, a second one stops
-at once.
+that fails does not stop the rest. The first Ctrl-C, or SIGTERM or SIGHUP, finishes the chunks at
+hand, another Ctrl-C stops at once.
 """
 
 
@@ -48,7 +49,7 @@ def add_commands(commands: Any) -> None:
     batch.add_argument(
         "--jobs",
         metavar="N",
-        type=int,
+        type=options.whole_number,
         help="videos at a time, each in a process of its own with its share of the processors "
         "(default: one per processor; each takes 350 MB at 640x480, and more for larger frames)",
     )
@@ -76,8 +77,8 @@ def run_batch(args: argparse.Namespace) -> int:
 
     clip = Clip(args.start, args.duration, args.every, args.size)
     check_clip(clip)
-    volumes = Path(args.output).expanduser()
-    films = None if args.overlay is None else Path(args.overlay).expanduser()
+    volumes = expanded(args.output)
+    films = None if args.overlay is None else expanded(args.overlay)
     if films is not None:
         videos.require_apart(films, args.videos)
     like = Job(
@@ -94,14 +95,21 @@ def run_batch(args: argparse.Namespace) -> int:
     options.say_if_cold(args.quiet)
     meter = BatchMeter(args.quiet)
     begun = time.monotonic()
+    stopping = 0
+
+    def show(standing: Standing) -> None:
+        nonlocal stopping
+        stopping = standing.stopping
+        meter.show(standing)
+
     try:
-        outcomes = batch.run_batch(tasks, args.jobs, meter.show)
+        outcomes = batch.run_batch(tasks, args.jobs, show)
     finally:
         meter.close()
     _report(args, outcomes, time.monotonic() - begun)
     if any(outcome.status in (batch.INTERRUPTED, batch.WAITING) for outcome in outcomes):
         print("interrupted: run the same again to go on", file=sys.stderr)
-        return 130
+        return 128 + (stopping or signal.SIGINT)
     failures = [outcome for outcome in outcomes if outcome.status == batch.FAILED]
     if any(not failure.trace for failure in failures):
         return 2

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aaams_stream.cli import options
 from aaams_stream.cli.meter import Meter
 from aaams_stream.errors import SinkError, SourceError
+from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +68,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from aaams_stream.store import open_volume
 
     volume = open_volume(args.volume)
-    truths = find_truths(Path(args.truth))
+    truths = find_truths(expanded(args.truth))
     if not volume.frame_count:
         raise SinkError(f"{args.volume}: holds no frames yet, so there is nothing to evaluate")
     if len(truths) != volume.frame_count:
@@ -152,8 +153,6 @@ def pictures_of(volume: Volume) -> Generator[NDArray[np.uint8]]:
     """Yield the frames of a volume, its own or from the source it was made from."""
     from aaams_stream.run import stream
 
-    if volume.video is None and (volume.source == "-" or volume.source.startswith("camera:")):
-        raise SourceError(f"{volume.source}: cannot be read again, and no video is stored")
     with closing(stream.pictures_of(volume, None)) as frames:
         for frame in frames:
             yield frame.rgb

@@ -28,11 +28,19 @@ def add_commands(commands: Any) -> None:
     export.add_argument("-o", "--output", metavar="PATH", required=True)
     what = export.add_argument_group("what is exported")
     what.add_argument(
-        "--min-area", metavar="N", type=int, default=0, help="pixels of a segment in a frame"
+        "--min-area",
+        metavar="N",
+        type=options.whole_number,
+        default=0,
+        help="pixels of a segment in a frame",
     )
-    what.add_argument("--max-area", metavar="N", type=int)
+    what.add_argument("--max-area", metavar="N", type=options.whole_number)
     what.add_argument(
-        "--min-life", metavar="N", type=int, default=0, help="frames an identity is seen in"
+        "--min-life",
+        metavar="N",
+        type=options.whole_number,
+        default=0,
+        help="frames an identity is seen in",
     )
     what.add_argument(
         "--start",

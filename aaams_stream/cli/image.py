@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
+from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +46,7 @@ def add_commands(commands: Any) -> None:
     image.add_argument(
         "--segments",
         metavar="N",
-        type=int,
+        type=options.whole_number,
         help="cut the merge tree at N segments instead of at the level of the settings; 0: there",
     )
     image.add_argument("--overlay", metavar="PNG", help="draw the boundaries over the image")
@@ -104,10 +105,10 @@ def _check_outputs(args: argparse.Namespace) -> dict[str, Path]:
     if args.overlay is not None:
         wanted["overlay"] = (args.overlay, files.PICTURE_SUFFIXES)
     if args.plot is not None:
-        plot = Path(args.plot)
+        plot = expanded(args.plot)
         history = plot.parent / f"{plot.stem}-history{plot.suffix}"
         wanted |= {"plot": (plot, PLOT_SUFFIXES), "history": (history, PLOT_SUFFIXES)}
-    taken = {"the input": None if args.input == DEMO else Path(args.input)}
+    taken = {"the input": None if args.input == DEMO else expanded(args.input)}
     outputs: dict[str, Path] = {}
     for name, (path, suffixes) in wanted.items():
         outputs[name] = files.check_target(path, suffixes, apart=taken)

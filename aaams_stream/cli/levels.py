@@ -50,7 +50,11 @@ def _add_objects(commands: Any) -> None:
     )
     objects.add_argument("volume", metavar="OUT.zarr")
     objects.add_argument(
-        "-k", metavar="N", type=int, default=10, help="at most so many (default: %(default)s)"
+        "-k",
+        metavar="N",
+        type=options.whole_number,
+        default=10,
+        help="at most so many (default: %(default)s)",
     )
     objects.add_argument("--to", metavar="FORMAT", help="coco, mot, davis-png, or as for export")
     objects.add_argument("-o", "--output", metavar="PATH", help="where the export goes")

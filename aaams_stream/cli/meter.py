@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import shutil
 import sys
@@ -42,7 +43,7 @@ class Meter:
     def close(self) -> None:
         """Leave the line of the bar."""
         if self._open:
-            print(file=sys.stderr)
+            _tell("\n")
             self._open = False
 
     def _show(self, done: int, total: int | None, rest: str) -> None:
@@ -54,10 +55,9 @@ class Meter:
         self._shown = now
         if not self._bar:
             line = f"{self._unit} {_count(done, total)}, {rest}".rstrip(", ")
-            print(line, file=sys.stderr, flush=True)
+            _tell(f"{line}\n")
             return
-        line = f"\r{_bar(done, total)}{_count(done, total)} {rest}\x1b[K"
-        print(line, end="", file=sys.stderr, flush=True)
+        _tell(f"\r{_bar(done, total)}{_count(done, total)} {rest}\x1b[K")
         self._open = True
 
 
@@ -75,7 +75,7 @@ class BatchMeter:
         self._table = sys.stderr.isatty() and not quiet
         self._shown = -math.inf if self._table else clock()
         self._told = 0  # outcomes
-        self._stopping = False
+        self._stopping = 0
         self._drawn = 0  # lines of the table on the screen
 
     def show(self, standing: Standing) -> None:
@@ -98,7 +98,7 @@ class BatchMeter:
             self._shown = now
             news += _lines_of(standing)
         for line in news:
-            print(line, file=sys.stderr, flush=True)
+            _tell(f"{line}\n")
 
     def close(self) -> None:
         """Take the table away."""
@@ -115,8 +115,17 @@ class BatchMeter:
         # long lines must not wrap, or the way back up would be wrong
         lines = "".join(f"\x1b[?7l{line}\x1b[?7h\n" for line in table)
         stay = "".join(f"{line}\n" for line in news)
-        print(f"\r{back}\x1b[J{stay}{lines}", end="", file=sys.stderr, flush=True)
+        _tell(f"\r{back}\x1b[J{stay}{lines}")
         self._drawn = len(table)
+
+
+def _tell(text: str) -> None:
+    """Print on stderr at once; a terminal that has gone must not cost the work that is told of."""
+    try:
+        print(text, end="", file=sys.stderr, flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 def _lines_of(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 import sys
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,6 +15,9 @@ from aaams_stream.params import Params, shipped
 
 if TYPE_CHECKING:
     from aaams_stream.store import Volume
+
+_TIME = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
+_MOST_DIGITS = 18  # of any number that can be meant
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -57,12 +62,14 @@ def add_clip(parser: argparse.ArgumentParser) -> None:
         "--start", metavar="TIME", type=seconds, help="seconds or [hh:]mm:ss from the first frame"
     )
     group.add_argument("--duration", metavar="TIME", type=seconds, help="length of the stretch")
-    group.add_argument("--every", metavar="N", type=int, default=1, help="keep each N-th frame")
+    group.add_argument(
+        "--every", metavar="N", type=whole_number, default=1, help="keep each N-th frame"
+    )
     group.add_argument("--size", metavar="WxH", type=size, help="scale the frames")
     group.add_argument(
         "--segments",
         metavar="N",
-        type=int,
+        type=whole_number,
         help="wanted number per frame; 0: as many as post.level makes",
     )
 
@@ -164,11 +171,24 @@ def say_if_cold(quiet: bool) -> None:
 
 def group_count(text: str) -> int:
     """Read a number of groups a frame."""
-    if not (text.isdecimal() and int(text) >= 1):
+    if not (_is_number(text) and int(text) >= 1):
         raise argparse.ArgumentTypeError(
             f"expected a number of groups a frame from 1, for example 25, got {text!r}"
         )
     return int(text)
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number; the command says in which range."""
+    sign = text[:1] in ("-", "+")
+    if not _is_number(text[sign:]):
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}")
+    return int(text)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is made of digits, and not of more than any number here can have."""
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def level(text: str) -> float:
@@ -177,7 +197,7 @@ def level(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not value >= 0:
+    if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(
             "expected a level from 0, for example 1.5 (info --at N tells that of N groups), "
             f"got {text!r}"
@@ -187,18 +207,19 @@ def level(text: str) -> float:
 
 def seconds(text: str) -> Fraction:
     """Read a time: seconds, or hours, minutes and seconds."""
+    parts = text.split(":")
+    known = all(map(_TIME.fullmatch, parts)) and all(len(part) <= _MOST_DIGITS for part in parts)
+    if not known or len(parts) > 3:
+        raise argparse.ArgumentTypeError(f"expected seconds or [hh:]mm:ss, got {text!r}")
     total = Fraction(0)
-    try:
-        for part in text.split(":"):
-            total = total * 60 + Fraction(part)
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(f"expected seconds or [hh:]mm:ss, got {text!r}") from None
+    for part in parts:
+        total = total * 60 + Fraction(part)
     return total
 
 
 def size(text: str) -> tuple[int, int]:
     """Read a width and a height."""
     width, x, height = text.lower().partition("x")
-    if not (x and width.isdecimal() and height.isdecimal()):
+    if not (x and _is_number(width) and _is_number(height)):
         raise argparse.ArgumentTypeError(f"expected WxH, for example 640x480, got {text!r}")
     return int(width), int(height)

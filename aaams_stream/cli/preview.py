@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
-import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aaams_stream.cli import options
 from aaams_stream.errors import ConfigError
 from aaams_stream.params import Params
+from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveLoop
@@ -47,7 +46,9 @@ def add_commands(commands: Parsers) -> None:
     )
     what = preview.add_argument_group("what is shown")
     what.add_argument("--size", metavar="WxH", type=options.size, help="scale the frames")
-    what.add_argument("--segments", metavar="N", type=int, help="wanted number per frame")
+    what.add_argument(
+        "--segments", metavar="N", type=options.whole_number, help="wanted number per frame"
+    )
     what.add_argument(
         "--fps",
         metavar="N",
@@ -60,7 +61,9 @@ def add_commands(commands: Parsers) -> None:
     where = preview.add_argument_group("where it is shown")
     where.add_argument("--window", action="store_true", help="in a window instead of a page")
     where.add_argument("--no-open", action="store_true", help="do not open the browser")
-    where.add_argument("--port", metavar="N", type=int, default=0, help="default: a free one")
+    where.add_argument(
+        "--port", metavar="N", type=options.whole_number, default=0, help="default: a free one"
+    )
     where.add_argument(
         "--host",
         metavar="ADDRESS",
@@ -101,11 +104,9 @@ def run_preview(args: argparse.Namespace) -> int:
         check_display()
     loop = open_loop(args, params)
     from aaams_stream.live.commands import Commands
-    from aaams_stream.run.interrupt import handling
 
-    commands = Commands(loop, Path(args.folder), with_video=args.with_video)
-    # services are stopped by SIGTERM: it finishes a recording as Ctrl-C does
-    with handling(signal.SIGTERM, signal.default_int_handler), loop:
+    commands = Commands(loop, expanded(args.folder), with_video=args.with_video)
+    with loop:  # Ctrl-C, and SIGTERM of a service, finish a recording on the way out
         options.say_if_cold(args.quiet)
         if args.window:
             from aaams_stream.live.window import KEYS, run_window
@@ -146,7 +147,8 @@ def _check(args: argparse.Namespace) -> None:
         len(args.token) >= _LEAST_TOKEN and args.token.isascii() and args.token.isalnum()
     ):
         raise ConfigError(f"--token must be {_LEAST_TOKEN} or more letters and digits")
-    if Path(args.folder).exists() and not Path(args.folder).is_dir():
+    folder = expanded(args.folder)
+    if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{args.folder}: is not a folder; choose another --folder")
 
 

@@ -50,6 +50,9 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="the pictures; by default those in the volume, or the source it was made from",
     )
+    render.add_argument(
+        "--partial", action="store_true", help="draw what is there of an incomplete volume"
+    )
     render.add_argument("--overwrite", action="store_true", help="replace an existing film")
     options.add_reporting(render)
     render.set_defaults(run=run_render)
@@ -81,7 +84,7 @@ def _add_segment(commands: Any) -> None:
 
 
 def run_segment(args: argparse.Namespace) -> int:
-    """Segment a video; 130 after Ctrl-C, with the volume valid and resumable."""
+    """Segment a video; 130 after Ctrl-C and the like, with the volume valid and resumable."""
     params = options.read_stream_settings(args)
     options.say_if_cold(args.quiet)
     from aaams_stream.run.segment_video import Interrupted, segment_video
@@ -105,7 +108,7 @@ def run_segment(args: argparse.Namespace) -> int:
             progress=meter.frame,
         )
     except Interrupted as stopped:
-        summary, code = stopped.summary, 130
+        summary, code = stopped.summary, stopped.code
     finally:
         meter.close()
     if not args.quiet:
@@ -125,7 +128,9 @@ def run_info(args: argparse.Namespace) -> int:
     """Print what a volume holds."""
     from aaams_stream.store import open_volume
 
-    facts = gather(options.seen_at(open_volume(args.volume), args))
+    volume = open_volume(args.volume)
+    volume.require_chunks()
+    facts = gather(options.seen_at(volume, args))
     if args.json:
         print(json.dumps(facts))
         return 0
@@ -156,6 +161,7 @@ def run_render(args: argparse.Namespace) -> int:
             args.output,
             view=args.view,
             source=args.source,
+            partial=args.partial,
             overwrite=args.overwrite,
             progress=meter.count,
         )
@@ -217,6 +223,8 @@ def gather(volume: Volume) -> dict[str, Any]:
 
 
 def _told(summary: Summary) -> str:
+    if summary.complete and summary.resumed_from == summary.frames:
+        return f"{summary.store}: all {summary.frames} frames were there; nothing was to be done"
     ended = "" if summary.ended == "complete" else f" ({summary.ended})"
     resumed = f", {summary.resumed_from} of them from before" if summary.resumed_from else ""
     return (

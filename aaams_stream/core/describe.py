@@ -45,7 +45,7 @@ def describe(labelled: Labelled, watch: Watch = stopwatch) -> FrameSegmentation:
     labels = upsample(state.labels, prepared.small, frame, prepared.tuning)
     if labels is not state.labels:
         clock("scale")
-    tables = measure(state, labels, picture, labelled.flow)
+    tables = measure(state, labels, frame, picture, labelled.flow)
     clock("table")
     ids = np.empty(labels.shape, np.uint32)
     label_maps.apply_lut(labels, state.tracks.ids.view(np.int32), ids.view(np.int32))

@@ -1,7 +1,7 @@
 """What consumers learn about the segments of a frame; each figure is measured once.
 
-Colours and motion come from the picture that was segmented, shapes and contacts from the pixels of
-the frame itself.
+Colours, shapes and contacts come from the pixels of the frame itself, modes and motion from the
+picture that was segmented, which may be smaller.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core import packed
-from aaams_stream.core.features import Picture
+from aaams_stream.core.features import Picture, lab_planes
 from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.kernels import measure as kernels
@@ -31,37 +31,42 @@ class Tables(NamedTuple):
 def measure(
     state: SegmenterState,
     labels: NDArray[np.int32],
+    frame: NDArray[np.uint8],
     picture: Picture,
     flow: NDArray[np.float32] | None,
 ) -> Tables:
     """Return the tables of a frame.
 
-    state: after the frame; labels (H, W): its labels in the frame's own pixels; picture: what was
-    segmented; flow (h, w, 2): to where each of its pixels was in the frame before, None where
-    nothing is known of it.
+    state: after the frame; labels (H, W): its labels in the frame's own pixels; frame (H, W, 3);
+    picture: what was segmented; flow (h, w, 2): to where each of its pixels was in the frame
+    before, None where nothing is known of it.
     """
     count = len(state.tracks.ids)
-    if flow is None:
-        flow = np.zeros((*picture.shape, 2), np.float32)
-    rows = _colours_and_modes(state, picture, flow)
+    planes = picture.planes if labels.shape == picture.shape else lab_planes(frame)
+    rows = _modes_and_motion(state, flow)
     area, perimeter = np.empty((2, count), np.int64)
     bbox = np.empty((count, 4), np.int32)
     sums = np.empty((count, 2))
-    shapes = labels, area, bbox, sums, perimeter
+    shapes = labels, planes, area, bbox, sums, perimeter
     found = find_pairs(kernels.measure_shapes, *shapes, expected=_CONTACTS * count)
     rows["area"] = area
     rows["perimeter"] = perimeter
     rows["bbox"] = bbox
     rows["centroid"] = sums / area[:, None]
+    colours = np.empty((count, 6))
+    kernels.measure_colours(labels, planes, colours)
+    colours /= area[:, None]
+    rows["colour"] = colours[:, :3]
+    rows["colour_spread"] = np.sqrt(np.maximum(colours[:, 3:] - colours[:, :3] ** 2, 0.0))
     if labels.shape != picture.shape:
         _scale(rows, np.array(labels.shape[::-1]) / picture.shape[::-1])
     order = np.lexsort((found.second, found.first))
-    first, second = found.first[order], found.second[order]
+    length, gaps = found.sums[order].T
     adjacency = np.empty(len(order), ADJACENCY_DTYPE)
-    adjacency["first"] = state.tracks.ids[first]
-    adjacency["second"] = state.tracks.ids[second]
-    adjacency["length"] = found.sums[order, 0]
-    adjacency["contrast"] = _contrast(state.labels, picture, rows["colour"], first, second)
+    adjacency["first"] = state.tracks.ids[found.first[order]]
+    adjacency["second"] = state.tracks.ids[found.second[order]]
+    adjacency["length"] = length
+    adjacency["contrast"] = gaps / length
     return Tables(rows, adjacency)
 
 
@@ -80,17 +85,10 @@ def remember_parents(
     return np.asarray(rows[known[at] == rows[:, 0]])
 
 
-def _colours_and_modes(
-    state: SegmenterState, picture: Picture, flow: NDArray[np.float32]
-) -> NDArray[Any]:
+def _modes_and_motion(state: SegmenterState, flow: NDArray[np.float32] | None) -> NDArray[Any]:
     """Return the table with all that does not depend on the frame's own pixels."""
     tracks = state.tracks
     count = len(tracks.ids)
-    area = np.empty(count, np.int64)
-    sums = np.empty((count, 8))
-    kernels.measure_colours(state.labels, picture.planes, flow, area, sums)
-    sums /= area[:, None]
-    variance = sums[:, 3:6] - sums[:, :3] ** 2
     bandwidth_colour = np.empty((count, 6), np.float32)
     bandwidth_space = np.empty((count, 3), np.float32)
     kernels.invert_precisions(tracks.precision, bandwidth_colour, bandwidth_space)
@@ -100,9 +98,11 @@ def _colours_and_modes(
     rows["bandwidth_colour"] = bandwidth_colour
     rows["bandwidth_space"] = bandwidth_space
     rows["density"] = tracks.density
-    rows["colour"] = sums[:, :3]
-    rows["colour_spread"] = np.sqrt(np.maximum(variance, 0.0))
-    rows["motion"] = sums[:, 6:]
+    if flow is not None:
+        area = np.empty(count, np.int64)
+        sums = np.empty((count, 2))
+        kernels.measure_motion(state.labels, flow, area, sums)
+        rows["motion"] = sums / area[:, None]
     rows["age"] = state.index - 1 - tracks.first_frame
     at = np.searchsorted(tracks.ids, state.parents[:, 0])
     at[at == count] = 0
@@ -116,29 +116,3 @@ def _scale(rows: NDArray[Any], scale: NDArray[np.float64]) -> None:
     rows["mode"][:, packed.PLACE] = packed.scaled_places(rows["mode"][:, packed.PLACE], scale)
     rows["motion"] = rows["motion"] * scale
     rows["bandwidth_space"] = rows["bandwidth_space"] * packed.scale_products(scale)
-
-
-def _contrast(
-    labels: NDArray[np.int32],
-    picture: Picture,
-    colour: NDArray[np.float32],
-    first: NDArray[np.int32],
-    second: NDArray[np.int32],
-) -> NDArray[np.float32]:
-    """Return the contrast of pairs in the picture that was segmented.
-
-    labels (h, w): of that picture; pairs that touch in the frame alone have that of their means.
-    """
-    expected = _CONTACTS * len(colour)
-    found = find_pairs(kernels.find_contacts, labels, picture.planes, expected=expected)
-    known = found.first.astype(np.uint64) << 32 | found.second.astype(np.uint64)
-    order = np.argsort(known)
-    length, total = found.sums[order].T
-    known, mean = known[order], (total / length).astype(np.float32)
-    apart = colour[first] - colour[second]
-    contrast = np.sqrt((apart**2).sum(axis=1))
-    if known.size:
-        pair = first.astype(np.uint64) << 32 | second.astype(np.uint64)
-        at = np.minimum(np.searchsorted(known, pair), known.size - 1)
-        contrast = np.where(known[at] == pair, mean[at], contrast)
-    return np.asarray(contrast, np.float32)

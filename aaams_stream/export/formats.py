@@ -13,6 +13,7 @@ from aaams_stream import files
 from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.export import geff, masks, rerun, tables
 from aaams_stream.export.selection import Chosen, Selection
+from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     from aaams_stream.store import Volume
@@ -94,7 +95,7 @@ def export_volume(
             f"{volume.path}: is not complete ({volume.frame_count} frames so far); finish it with "
             "segment --resume, or export what is there with --partial"
         )
-    path = Path(output)
+    path = expanded(output)
     _check_target(path, FORMATS[to], overwrite)
     chosen = Chosen(volume, selection or Selection(), pictures)
     done = 0

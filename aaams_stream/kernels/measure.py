@@ -5,30 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import (
-    add_pair,
-    empty_marks,
-    find_slot,
-    list_ends,
-    list_marked,
-    mark_ends,
-)
+from aaams_stream.kernels.common import add_pair, empty_marks, find_slot, list_ends
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
-def add_run(sums, row_l, row_a, row_b, flow, start, stop):
-    """Add colours and motion of a run of pixels of one row to the sums (8,) of its segment.
-
-    flow (2w,): x and y of each vector in turn.
-    """
+def add_run(sums, row_l, row_a, row_b, start, stop):
+    """Add the colours of a run of pixels of one row to the sums (6,) of its segment."""
     sl = np.float64(0.0)
     sa = np.float64(0.0)
     sb = np.float64(0.0)
     sll = np.float64(0.0)
     saa = np.float64(0.0)
     sbb = np.float64(0.0)
-    su = np.float64(0.0)
-    sv = np.float64(0.0)
     for x in range(np.uintp(start), np.uintp(stop)):
         cl = np.float64(row_l[x])
         ca = np.float64(row_a[x])
@@ -39,25 +27,40 @@ def add_run(sums, row_l, row_a, row_b, flow, start, stop):
         sll += cl * cl
         saa += ca * ca
         sbb += cb * cb
-        su += flow[x + x]
-        sv += flow[x + x + np.uintp(1)]
     sums[0] += sl
     sums[1] += sa
     sums[2] += sb
     sums[3] += sll
     sums[4] += saa
     sums[5] += sbb
-    sums[6] -= su
-    sums[7] -= sv
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def measure_colours(labels, planes, flow, area, sums):
-    """Add up the colours and the motion of every segment, run by run.
+def measure_colours(labels, planes, sums):
+    """Add up the colours of every segment, run by run.
 
-    labels (h, w) int32, rows of the outputs; planes (3, h, pitch) and flow (h, w, 2) float32, flow
-    pointing back in time. Writes area (k,) int64 and sums (k, 8) float64 of L, a, b, LL, aa, bb and
-    the motion in x and y.
+    labels (h, w) int32, rows of the output; planes (3, h, pitch) float32. Writes sums (k, 6)
+    float64 of L, a, b, LL, aa, bb.
+    """
+    h, w = labels.shape
+    sums[:] = 0.0
+    marks = empty_marks(w)
+    ends = np.empty(w + 1, np.int32)
+    for y in range(h):
+        row = labels[y]
+        start = 0
+        for k in range(list_ends(row, marks, ends)):
+            stop = ends[k] + 1
+            add_run(sums[row[start]], planes[0, y], planes[1, y], planes[2, y], start, stop)
+            start = stop
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def measure_motion(labels, flow, area, sums):
+    """Add up the motion of every segment, run by run.
+
+    labels (h, w) int32, rows of the outputs; flow (h, w, 2) float32, pointing back in time. Writes
+    area (k,) int64 and sums (k, 2) float64 of the motion in x and y.
     """
     h, w = labels.shape
     area[:] = 0
@@ -66,13 +69,19 @@ def measure_colours(labels, planes, flow, area, sums):
     ends = np.empty(w + 1, np.int32)
     for y in range(h):
         row = labels[y]
-        motion = flow[y].reshape(2 * w)
+        motion = flow[y].reshape(2 * w)  # x and y of each vector in turn
         start = 0
         for k in range(list_ends(row, marks, ends)):
             stop = ends[k] + 1
             i = row[start]
             area[i] += stop - start
-            add_run(sums[i], planes[0, y], planes[1, y], planes[2, y], motion, start, stop)
+            su = np.float64(0.0)
+            sv = np.float64(0.0)
+            for x in range(np.uintp(start), np.uintp(stop)):
+                su += motion[x + x]
+                sv += motion[x + x + np.uintp(1)]
+            sums[i, 0] -= su
+            sums[i, 1] -= sv
             start = stop
 
 
@@ -105,9 +114,21 @@ def invert_precisions(precision, colour, space):
         space[i, 2] = xx * f
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def distance(planes, y, x, v, u):
+    """Return how far the colours of two pixels lie apart."""
+    dl = np.float64(planes[0, y, x]) - planes[0, v, u]
+    da = np.float64(planes[1, y, x]) - planes[1, v, u]
+    db = np.float64(planes[2, y, x]) - planes[2, v, u]
+    return np.sqrt(dl * dl + da * da + db * db)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_sides(a, b, count, pairs, n):
-    """Count sides that two segments share; return the number of pairs, -1 if there are too many."""
+def add_sides(a, b, count, gap, pairs, n):
+    """Count sides that two segments share, and the colour distance `gap` across all of them.
+
+    Returns the number of pairs, -1 if there are too many.
+    """
     if n < 0:
         return n
     if a > b:
@@ -118,16 +139,18 @@ def add_sides(a, b, count, pairs, n):
         if n < 0:
             return n
     pairs.sums[pairs.slots[slot], 0] += count
+    pairs.sums[pairs.slots[slot], 1] += gap
     return n
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
+def measure_shapes(labels, planes, area, bbox, sums, perimeter, pairs):
     """Measure every segment, and find the pairs that share pixel sides, run by run.
 
-    labels (h, w) int32, rows of the outputs. Writes area and perimeter (k,) int64, bbox (k, 4)
-    int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y. Fills pairs of segments, the lower
-    first, their first sum being the sides they share.
+    labels (h, w) int32, rows of the outputs; planes (3, h, pitch) float32. Writes area and
+    perimeter (k,) int64, bbox (k, 4) int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y.
+    Fills pairs of segments, the lower first: their sums are the sides they share and the colour
+    distances across those.
     """
     h, w = labels.shape
     n = np.int64(0)
@@ -160,12 +183,16 @@ def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
             sums[i, 0] += 0.5 * size * (start + stop - 1)
             sums[i, 1] += np.float64(y) * size
             if start > 0:
-                n = add_sides(i, labels[y, start - 1], 1, pairs, n)
+                gap = distance(planes, y, start, y, start - 1)
+                n = add_sides(i, labels[y, start - 1], 1, gap, pairs, n)
             x = start
             while y > 0 and x < stop:
                 until = min(above[up] + 1, stop)
                 if labels[y - 1, x] != i:
-                    n = add_sides(i, labels[y - 1, x], until - x, pairs, n)
+                    gap = np.float64(0.0)
+                    for u in range(x, until):
+                        gap += distance(planes, y, u, y - 1, u)
+                    n = add_sides(i, labels[y - 1, x], until - x, gap, pairs, n)
                 x = until
                 up += above[up] + 1 == until
             if n < 0:
@@ -174,57 +201,6 @@ def measure_shapes(labels, area, bbox, sums, perimeter, pairs):
     for e in range(n):
         perimeter[pairs.first[e]] += np.int64(pairs.sums[e, 0])
         perimeter[pairs.second[e]] += np.int64(pairs.sums[e, 0])
-    return n
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def find_contacts(labels, planes, pairs):
-    """Find the pairs of segments that share pixel sides.
-
-    labels (h, w) int32; planes (3, h, pitch) float32. Fills pairs of segments, the lower first:
-    sums are the sides they share and the colour distances across them.
-    """
-    h, w = labels.shape
-    slots = pairs.slots
-    sums = pairs.sums
-    n = np.int64(0)
-    marks = empty_marks(w)
-    places = np.empty(w + 1, np.int32)
-    for y in range(h):
-        row = labels[y]
-        for down in range(2):
-            if down and y == h - 1:
-                continue
-            last_a = np.int32(-1)
-            last_b = np.int32(-1)
-            e = np.int64(0)
-            v = y + down
-            if down:
-                for x in range(w):
-                    marks[x] = row[x] != labels[v, x]
-            else:
-                mark_ends(row, marks)
-            for k in range(list_marked(marks, places)):
-                x = np.int64(places[k])
-                u = x + 1 - down
-                a = row[x]
-                b = labels[v, u]
-                if a > b:
-                    a, b = b, a
-                if a != last_a or b != last_b:
-                    slot = find_slot(a, b, pairs)
-                    if slots[slot] < 0:
-                        n = add_pair(a, b, slot, pairs, n)
-                        if n < 0:
-                            return n
-                    e = np.int64(slots[slot])
-                    last_a = a
-                    last_b = b
-                sums[e, 0] += 1.0
-                dl = np.float64(planes[0, y, x]) - planes[0, v, u]
-                da = np.float64(planes[1, y, x]) - planes[1, v, u]
-                db = np.float64(planes[2, y, x]) - planes[2, v, u]
-                sums[e, 1] += np.sqrt(dl * dl + da * da + db * db)
     return n
 
 

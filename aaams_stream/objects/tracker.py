@@ -92,7 +92,10 @@ def mask_at(frame: FrameSegmentation, clicks: Iterable[tuple[int, int]]) -> NDAr
     """Return the mask of the segments under clicks x, y."""
     mask = np.zeros(frame.ids.shape, np.bool_)
     h, w = frame.ids.shape
-    for x, y in clicks:
+    for click in clicks:
+        if np.shape(click) != (2,):
+            raise ConfigError(f"clicks are pairs of x and y, as in [(30, 3)]; got {click!r} as one")
+        x, y = click
         if not (0 <= x < w and 0 <= y < h):
             raise ConfigError(f"a click at {x},{y} lies outside the picture of {w}x{h}")
         mask |= frame.ids == frame.ids[y, x]

@@ -30,7 +30,7 @@ from typing import Any
 from aaams_stream import store as stores
 from aaams_stream.core.threads import VARIABLE, available_cores
 from aaams_stream.errors import AaamsError, SinkError
-from aaams_stream.run.interrupt import noting_ctrl_c
+from aaams_stream.run.interrupt import noting_stop
 from aaams_stream.run.progress import Progress
 from aaams_stream.run.segment_video import Job, Summary
 from aaams_stream.run.videos import Task
@@ -70,7 +70,7 @@ class Standing:
     outcomes: Sequence[Outcome]  # in the order they came
     seconds: float
     seconds_left: float | None  # an estimate, by the sizes of the files
-    stopping: bool  # Ctrl-C was pressed; the chunks at hand are being finished
+    stopping: int  # the signal at which the chunks at hand are being finished; 0: none came
 
 
 def run_batch(
@@ -87,7 +87,8 @@ def run_batch(
 
     What is complete is left alone, if it was made from the same source with the same settings. A
     task that fails, or whose process dies, is an outcome like others. The first Ctrl-C finishes the
-    chunks at hand, a second one stops at once; in either case the volumes can be resumed.
+    chunks at hand, as SIGTERM and SIGHUP do, and another one stops at once; in either case the
+    volumes can be resumed.
     """
     return _Batch(tasks, min(jobs or available_cores(), max(len(tasks), 1)), watch, clock).run()
 
@@ -123,17 +124,18 @@ class _Batch:
 
     def run(self) -> list[Outcome]:
         try:
-            with noting_ctrl_c() as ctrl_c:
-                while self._workers or (self._waiting and not ctrl_c.pressed):
-                    if ctrl_c.pressed:
+            with noting_stop() as stop:
+                while self._workers or (self._waiting and not stop.asked):
+                    if stop.asked:
                         for worker in self._workers.values():
                             worker.stop()
-                    while self._waiting and len(self._workers) < self._jobs and not ctrl_c.pressed:
+                    while self._waiting and len(self._workers) < self._jobs and not stop.asked:
                         self._begin(self._waiting.popleft())
-                        self._watch(self._standing(ctrl_c.pressed))
+                        self._watch(self._standing(stop.number))
                     with suppress(queue.Empty):
                         self._take(*self._inbox.get(timeout=_POLL))
-                    self._watch(self._standing(ctrl_c.pressed))
+                    self._watch(self._standing(stop.number))
+                self._watch(self._standing(stop.number))
         except KeyboardInterrupt:
             pass  # the second one
         finally:
@@ -219,7 +221,7 @@ class _Batch:
         name, job = self._tasks[index]
         return Outcome(name, str(job.source), str(job.store), status, **facts)
 
-    def _standing(self, stopping: bool) -> Standing:
+    def _standing(self, stopping: int) -> Standing:
         running = {self._tasks[i].name: worker.progress for i, worker in self._workers.items()}
         seconds = self._clock() - self._begun
         here = [(self._weights[index], worker) for index, worker in self._workers.items()]

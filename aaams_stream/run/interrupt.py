@@ -1,34 +1,102 @@
-"""Ctrl-C, and other signals that ask a program to end."""
+"""Signals that ask a program to end: Ctrl-C, SIGTERM of a service, SIGHUP of a closed terminal."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
 
+_POLITE = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
-class CtrlC:
-    """Whether Ctrl-C was pressed."""
 
-    pressed = False
+class Stopped(KeyboardInterrupt):
+    """A signal that asks the program to end, raised; `code` is what a shell expects of it."""
+
+    def __init__(self, number: int = signal.SIGINT, message: str = "") -> None:
+        super().__init__(message)
+        self.number = number
+
+    @property
+    def code(self) -> int:
+        """The exit code: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
+        return 128 + self.number
+
+
+class Stop:
+    """Whether a signal has asked to end, and which one came first."""
+
+    number = 0  # of the signal; 0: none so far
+
+    @property
+    def asked(self) -> bool:
+        """Whether one has."""
+        return self.number != 0
 
 
 @contextmanager
-def noting_ctrl_c() -> Iterator[CtrlC]:
-    """Note the first Ctrl-C, and let the second one through."""
-    ctrl_c = CtrlC()
+def noting_stop() -> Iterator[Stop]:
+    """Note signals that ask to end. A Ctrl-C that follows is let through, others change nothing.
+
+    Others may come in any number: a terminal that closes sends SIGHUP twice, a service manager
+    tells every process of a service, and who cannot wait has SIGKILL.
+    """
+    stop = Stop()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if ctrl_c.pressed:
+        if stop.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        ctrl_c.pressed = True
+        stop.number = stop.number or number
 
-    with handling(signal.SIGINT, note):
-        yield ctrl_c
+    with ExitStack() as stack:
+        stack.enter_context(handling(signal.SIGINT, note))
+        for number in _POLITE:
+            stack.enter_context(_handling_politely(number, note))
+        yield stop
+
+
+@contextmanager
+def raising_stop() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise `Stopped`, once, so that everything is left tidy behind."""
+    raised = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal raised
+        if not raised:  # a second one must not disturb the tidying up
+            raised = True
+            raise Stopped(number)
+
+    with ExitStack() as stack:
+        for number in _POLITE:
+            stack.enter_context(_handling_politely(number, stop))
+        yield
+
+
+class _Polite:
+    """A handler of ours, which another one of ours may take the place of."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGTERM:
+            _leave_terminal()
+        self._handler(number, frame)
+
+
+@contextmanager
+def _handling_politely(number: signal.Signals, handler: Handler) -> Iterator[None]:
+    """Handle a signal unless somebody else does, or has it ignored, as `nohup` has SIGHUP."""
+    current = signal.getsignal(number)
+    if current is signal.SIG_DFL or isinstance(current, _Polite):
+        with handling(number, _Polite(handler)):
+            yield
+    else:
+        yield
 
 
 @contextmanager
@@ -43,3 +111,15 @@ def handling(number: signal.Signals, handler: Handler) -> Iterator[None]:
     finally:
         if before is not None:  # None: set by code that is not Python's, which cannot be put back
             signal.signal(number, before)
+
+
+def _leave_terminal() -> None:
+    """Print nowhere where a terminal has gone: each line would fail, and work with it."""
+    for stream in (1, 2):
+        try:
+            os.write(stream, b"")
+        except OSError:
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream)
+                os.close(nowhere)

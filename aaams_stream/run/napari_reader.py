@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aaams_stream.store.volume import is_volume
+from aaams_stream.store.folders import is_volume
 
 if TYPE_CHECKING:
     from aaams_stream.export.napari import Layer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aaams_stream.model import same_source
 from aaams_stream.source.open import images_of
 from aaams_stream.source.reader import DEFAULT_RATE
 
@@ -20,8 +21,7 @@ def picture_names(volume: Volume) -> list[str] | None:
     None where the volume was not made from images, or they are no longer as they were.
     """
     found = images_of(volume.source)
-    # the first word tells what every version of this program looked at
-    if found is None or found[1].split()[0] != (volume.header.fingerprint or "-").split()[0]:
+    if found is None or not same_source(volume.header.fingerprint, found[1]):
         return None
     images = [os.path.abspath(path) for path in found[0]]
     folder = os.path.commonpath([os.path.dirname(path) for path in images])

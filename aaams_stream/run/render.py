@@ -9,6 +9,7 @@ from pathlib import Path
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.draw.views import draw_view
 from aaams_stream.errors import SinkError, SourceError
+from aaams_stream.paths import expanded
 from aaams_stream.run.sink import open_film
 from aaams_stream.run.stream import pictures_of
 from aaams_stream.source import local_file
@@ -23,6 +24,7 @@ def render_volume(
     *,
     view: str = "boundaries",
     source: str | Path | None = None,
+    partial: bool = False,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
@@ -32,15 +34,21 @@ def render_volume(
     it at the level of OBJECTS groups a frame unless it is seen at another.
 
     The pictures come from `source` if given, else from the volume if they are stored there, else
-    from where the volume was made. progress: called with frames done and all. Returns the count.
+    from where the volume was made. partial: draw what is there of a volume that is not complete.
+    progress: called with frames done and all. Returns the count.
     """
     volume = store if isinstance(store, Volume) else open_volume(store)
-    path = Path(output).expanduser()
+    path = expanded(output)
     origin = local_file(volume.source if source is None else source)
     check_video_target(path, overwrite, source=origin, volume=volume.path)
     total = volume.frame_count
     if not total:
         raise SinkError(f"{volume.path}: holds no frames yet; --resume goes on with it")
+    if not volume.complete and not partial:
+        raise SinkError(
+            f"{volume.path}: is not complete ({total} frames so far); finish it with segment "
+            "--resume, or draw what is there with --partial"
+        )
     fine = None
     if view == "objects":
         volume = volume if isinstance(volume, LevelView) else volume.at(segments=OBJECTS)

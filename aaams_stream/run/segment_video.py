@@ -7,6 +7,7 @@ needs no labels runs ahead of it by a few frames; what only reads them, and writ
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -24,7 +25,8 @@ from aaams_stream.draw.video import check_video_target
 from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params, resolve
-from aaams_stream.run.interrupt import noting_ctrl_c
+from aaams_stream.paths import expanded
+from aaams_stream.run.interrupt import Stopped, noting_stop
 from aaams_stream.run.progress import Progress, Tally
 from aaams_stream.run.render import render_volume
 from aaams_stream.run.sink import MARKS, VolumeSink, open_film
@@ -42,6 +44,7 @@ _log = logging.getLogger(__name__)
 # Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
 # chunk of every column once more; a crash loses what came after it.
 COMMIT_SECONDS = 10.0
+_SILENCE = 0.3  # seconds after Ctrl-C in which an address must bring another frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,14 @@ class Summary:
     warnings: tuple[str, ...]
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after the volume was brought to a valid end; `summary` tells what it holds."""
+class Interrupted(Stopped):
+    """Ctrl-C or its like, after the volume was brought to a valid end.
 
-    def __init__(self, summary: Summary) -> None:
-        super().__init__(f"{summary.store}: {summary.frames} frames")
+    `summary` tells what it holds, `code` the exit code that is expected of a program.
+    """
+
+    def __init__(self, summary: Summary, number: int) -> None:
+        super().__init__(number, f"{summary.store}: {summary.frames} frames")
         self.summary = summary
 
 
@@ -112,21 +118,22 @@ def segment_video(
     write beside it. at: the overlay shows about so many groups a frame in colours; it is drawn
     when all frames are there. progress: called after every frame.
 
-    The first Ctrl-C finishes the chunk at hand and raises `Interrupted`; a second one stops at
-    once, and the volume ends at its last commit. Either way it can be resumed.
+    The first Ctrl-C finishes the chunk at hand and raises `Interrupted`, and so do SIGTERM and
+    SIGHUP where the program has no handler of its own; another Ctrl-C stops at once, and the volume
+    ends at its last commit. Either way it can be resumed.
     """
     settings = resolve(params)
     if segments is not None:
         settings = settings.updated({"stream": {"segments": segments}})
     job = Job(
         source=source,
-        store=Path(store).expanduser(),
+        store=expanded(store),
         params=settings,
         clip=Clip(start, duration, every, size),
         with_video=with_video,
         resume=resume,
         overwrite=overwrite,
-        overlay=None if overlay is None else Path(overlay).expanduser(),
+        overlay=None if overlay is None else expanded(overlay),
         at=at,
     )
     return run_job(job, progress)
@@ -145,8 +152,8 @@ def run_job(
     with ExitStack() as stack:
         # first the source: a wrong name must not cost an existing volume
         frames = stack.enter_context(open_source(job.source, job.clip))
-        # a camera is waited for on another thread, so that Ctrl-C is heard meanwhile
-        beside = thread_count() > 1 or frames.live
+        # what may fall silent is waited for on another thread, so that Ctrl-C is heard meanwhile
+        beside = thread_count() > 1 or frames.live or frames.remote
         header = _header(job, frames)
         # what can go wrong with the film does so before a volume is begun or replaced
         saved = film = None
@@ -171,19 +178,19 @@ def run_job(
             "%s: %dx%d, into %s from frame %d on",
             *(frames.spec, frames.width, frames.height, job.store, writer.frames),
         )
-        interrupted = False
+        stopped = 0  # by which signal
         if not writer.complete:
             segmenter = _segmenter(job, saved)
             frames.start_at(writer.frames, (saved or {}).get(MARKS))
             sink = VolumeSink(writer, film, frames.marks)
             depths = (AHEAD, BEHIND) if beside else (0, 0)
-            interrupted = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
-    if job.overlay is not None and film is None and (frames.live or not interrupted):
+            stopped = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
+    if job.overlay is not None and film is None and (frames.live or not stopped):
         _draw_film(job, job.overlay)
     summary = _summary(job.store, tally, time.monotonic() - begun, tuple(frames.warnings))
     _log.info("%s: %d frames, %s", job.store, summary.frames, frames.ended)
-    if interrupted:
-        raise Interrupted(summary)
+    if stopped:
+        raise Interrupted(summary, stopped)
     return summary
 
 
@@ -242,8 +249,8 @@ def _segment(
     tally: Tally,
     depths: tuple[int, int],
     commit_seconds: float,
-) -> bool:
-    """Segment `frames` to their end or to Ctrl-C; return whether it was Ctrl-C.
+) -> int:
+    """Segment `frames` to their end, or until a signal asks to end; return its number, or 0.
 
     depths: how many frames the thread before and the one behind may be apart, 0 for none.
     """
@@ -252,37 +259,44 @@ def _segment(
     def write(item: _Segmented) -> None:
         sink.append(item.frame, describe(item.labelled), item.state)
 
-    interrupted = False
+    stopped, silent_since = 0, math.inf
     tally.start()
     last_commit = time.monotonic()
-    with noting_ctrl_c() as ctrl_c, AsyncSink(write, depths[1]) as behind:
+    with noting_stop() as stop, AsyncSink(write, depths[1]) as behind:
 
         def should_stop() -> bool:
-            nonlocal interrupted
-            interrupted = frames.live and ctrl_c.pressed
-            return interrupted
+            """Say whether to wait no longer for a frame."""
+            nonlocal stopped, silent_since
+            if stop.asked and frames.live:
+                stopped = stop.number
+            elif stop.asked and frames.remote:  # the chunk at hand may never be finished
+                silent_since = min(silent_since, time.monotonic())
+                if time.monotonic() - silent_since > _SILENCE:
+                    raise Stopped(stop.number)
+            return bool(stopped)
 
         seen = prepare_frames(frames, segmenter.params)
         ahead = prefetch(seen, depths[0], stop=frames.stop, should_stop=should_stop)
         with closing(ahead) as stream:
             for frame, prepared in stream:
+                silent_since = math.inf
                 labelled = segmenter.label(prepared)
                 whole = (frame.index + 1) % stores.CHUNK_FRAMES == 0
-                stopping = ctrl_c.pressed  # once: a press from here on counts with the next frame
-                due = stopping or time.monotonic() - last_commit >= commit_seconds
+                asked = stop.number  # once: a signal from here on counts with the next frame
+                due = asked or time.monotonic() - last_commit >= commit_seconds
                 state = None
                 if whole and due:
                     last_commit, state = time.monotonic(), segmenter.state
                 behind.put(_Segmented(frame, labelled, state))
-                tally.add(labelled.count, labelled.explained, stopping)
-                if stopping and (whole or frames.live):
-                    interrupted = True
+                tally.add(labelled.count, labelled.explained, bool(asked))
+                if asked and (whole or frames.live):
+                    stopped = asked
                     break
-    if not interrupted:
+    if not stopped:
         sink.finish(frames.ended)
     elif frames.live:  # which has no other end and cannot be resumed
         sink.finish(INTERRUPTED)
-    return interrupted
+    return stopped
 
 
 def _summary(path: Path, tally: Tally, seconds: float, warnings: tuple[str, ...]) -> Summary:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip, Frame, FrameSegmentation
+from aaams_stream.model import Clip, Frame, FrameSegmentation, same_source
 from aaams_stream.params import Params
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.source import Source
     from aaams_stream.source.given import GivenFrame
-    from aaams_stream.store import Volume
+    from aaams_stream.store import Header, Volume
 
 
 def stream(
@@ -53,11 +53,13 @@ def stream(
     from aaams_stream.core.threads import thread_count
     from aaams_stream.jit import compile_ahead
 
-    depth, ahead = (1, AHEAD) if thread_count() > 1 else (0, 0)
+    several = thread_count() > 1
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
     left = threading.Event()
     with _opened(source, Clip(start, duration, every, size)) as frames:
+        beside = several or frames.live or frames.remote  # see `run_job`
+        depth, ahead = (1, AHEAD) if beside else (0, 0)
 
         def stop() -> None:
             left.set()
@@ -121,13 +123,18 @@ def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameS
 
 
 def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
-    """Yield the frames a volume was made from."""
+    """Yield the frames a volume was made from; a SourceError where those cannot be had."""
     header = volume.header
     if source is None and volume.video is not None:
         for index, seconds in enumerate(volume.times):
             when = round(Fraction(float(seconds)) / header.time_base) * header.time_base
             yield Frame(index, when, volume.video[index])
         return
+    if source is None and header.fingerprint is None:
+        raise SourceError(
+            f"{volume.path}: was made from {header.spec} while it ran, which cannot be read again; "
+            "name its pictures with --source, or segment with --with-video"
+        )
     clip = Clip(**{**header.selection, "size": (volume.width, volume.height)})
     try:
         opened = open_source(header.spec if source is None else source, clip)
@@ -136,10 +143,26 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
             raise
         raise SourceError(f"{error}; the volume was made from it: name it with --source") from error
     with opened as frames:
-        if source is None and frames.fingerprint != header.fingerprint:
+        if source is None and not same_source(header.fingerprint, frames.fingerprint):
             raise SourceError(
                 f"{header.spec}: has changed since the volume was made; name the right file with "
                 "--source"
             )
+        if source is not None and not _may_be(header, frames):
+            raise SourceError(
+                f"{source}: is not what the volume was made from ({header.spec}), by length and "
+                "content; name that one"
+            )
         with closing(prefetch(frames, AHEAD, stop=frames.stop)) as pictures:
             yield from pictures
+
+
+def _may_be(header: Header, frames: Source) -> bool:
+    """Whether the pictures of a volume may come from a source, by what is known of both.
+
+    Nothing is known of what ran live, and of addresses not what they hold.
+    """
+    kept, found = header.fingerprint, frames.fingerprint
+    if kept is None or "://" in kept or frames.remote:
+        return True
+    return same_source(kept, found)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from aaams_stream import store as stores
 from aaams_stream.errors import ConfigError, SinkError, SourceError
+from aaams_stream.paths import expanded
 from aaams_stream.run.segment_video import Job
 from aaams_stream.source.folder import SUFFIXES as IMAGE_SUFFIXES
 
@@ -85,7 +86,7 @@ def plan(
 def require_apart(films: Path, inputs: Sequence[str | Path]) -> None:
     """Raise a ConfigError if films would lie where videos are searched for."""
     for given in map(Path, inputs):
-        folder = given.expanduser().resolve()
+        folder = expanded(given).resolve()
         if folder.is_dir() and films.resolve().is_relative_to(folder):
             raise ConfigError(
                 f"{films}: lies in {given}, where films would be taken for videos the next time; "
@@ -94,7 +95,7 @@ def require_apart(films: Path, inputs: Sequence[str | Path]) -> None:
 
 
 def _meant_by(given: str) -> list[Video]:
-    path = Path(given).expanduser()
+    path = expanded(given)
     try:
         if path.is_file():
             return [Video(path, Path(path.name))]

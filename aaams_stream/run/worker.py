@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.errors import AaamsError
+from aaams_stream.run.interrupt import raising_stop
 
 if TYPE_CHECKING:
     from aaams_stream.run.segment_video import Job
@@ -37,25 +38,31 @@ class Failure:
 
 def main() -> None:
     """Run the job that standard input brings."""
-    # a shell has what it starts in the background ignore Ctrl-C, and this would be ignored with it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # the end of standard input is told as this signal is, which must not have been ignored before
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        job = pickle.load(sys.stdin.buffer)
-        # a library that prints must not print into the answers
-        answers = os.fdopen(os.dup(1), "wb")
-        os.dup2(2, 1)
-        threading.Thread(target=_interrupt_at_the_end_of_input, daemon=True).start()
-
-        def send(answer: object) -> None:
-            with suppress(BrokenPipeError):  # the batch is gone; standard input ends too
-                pickle.dump(answer, answers)
-                answers.flush()
-
-        answer = _run(job, send)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to be interrupted
-        send(answer)
+        with raising_stop():
+            _serve()
     except (KeyboardInterrupt, EOFError):  # before there was anything to finish
         sys.exit(130)
+
+
+def _serve() -> None:
+    job = pickle.load(sys.stdin.buffer)
+    # a library that prints must not print into the answers
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    threading.Thread(target=_stop_at_the_end_of_input, daemon=True).start()
+
+    def send(answer: object) -> None:
+        with suppress(BrokenPipeError):  # the batch is gone; standard input ends too
+            pickle.dump(answer, answers)
+            answers.flush()
+
+    answer = _run(job, send)
+    for number in (signal.SIGINT, signal.SIGTERM):  # nothing is left to be interrupted
+        signal.signal(number, signal.SIG_IGN)
+    send(answer)
 
 
 def _run(job: Job, send: Any) -> object:
@@ -76,11 +83,12 @@ def _run(job: Job, send: Any) -> object:
         return Failure(" ".join(reason.split()), traceback.format_exc())
 
 
-def _interrupt_at_the_end_of_input() -> None:
+def _stop_at_the_end_of_input() -> None:
     # not through sys.stdin, whose lock a waiting thread would hold when Python ends
     while os.read(0, 1):
         pass
-    _thread.interrupt_main()
+    # not as Ctrl-C, of which a second one, from elsewhere, would stop at once
+    _thread.interrupt_main(signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from aaams_stream.core.features import as_rgb
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Frame
+from aaams_stream.paths import kind_of
 from aaams_stream.source.marks import Entry
 from aaams_stream.source.open import check_clip
 from aaams_stream.source.pixels import Picture
@@ -39,7 +40,7 @@ def open_frames(frames: Iterable[GivenFrame], clip: Clip) -> Source:
         iterator = iter(frames)
     except TypeError:
         raise SourceError(
-            f"expected the name of an input or frames one after the other, got {frames!r}"
+            f"expected the name of an input or frames one after the other, got {kind_of(frames)}"
         ) from None
     return Source(_GivenReader(iterator), clip)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
+from aaams_stream.paths import expanded
 
 _VIDEO_SUFFIXES = {".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mpeg", ".ts", ".webm", ".y4m"}
 
@@ -24,7 +25,7 @@ def read_image(path: str | Path) -> NDArray[np.uint8] | NDArray[np.uint16]:
     8 and 16 bits per channel are kept, and so is alpha. A photograph is turned as its EXIF
     orientation says. A file that ends too soon is an error, not a picture with a grey rest.
     """
-    path = Path(path)
+    path = expanded(path)
     try:
         data = path.read_bytes()
     except IsADirectoryError as error:

@@ -7,27 +7,38 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import numbers
 import os
 import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip
+from aaams_stream.paths import expanded, kind_of
 from aaams_stream.source.demo import DemoReader
 from aaams_stream.source.folder import FolderReader, images_among
 from aaams_stream.source.reader import Pipe, VideoReader
 from aaams_stream.source.source import FrameReader, Source
 
 _OPEN_TIMEOUT, _READ_TIMEOUT = 10.0, 20.0  # seconds an address may stay silent
-_SAMPLE = 1 << 20  # bytes at either end of a file that tell it from others
+_SAMPLE = 1 << 20  # bytes at either end of a file, and from between, that tell it from others
 _SAMPLED_IMAGES, _IMAGE_SAMPLE = 64, 1 << 12  # images of a folder that are looked into, and bytes
+_PIECES = 16  # of the sample from the middle of a file
 _LONGEST = 10**9  # seconds that can be meant: thirty years
+_MOST_FRAMES = 10**9  # that can be left out between two
+_TOLD = 10**15  # numbers below are told digit by digit
+_POLL = 0.1  # seconds between looks at signals
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 _MOST_PIXELS = 1 << 26  # a frame may be scaled to: 8K has half as many
 _ALL = Clip()
 
@@ -39,10 +50,19 @@ def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
         y4m or MPEG-TS on standard input, or `demo`.
     """
     check_clip(clip)
-    name = str(spec)
+    if not isinstance(spec, str | os.PathLike):
+        raise SourceError(
+            f"expected the name of an input, got {kind_of(spec)}; frames at hand go to "
+            "Segmenter.step one by one"
+        )
+    name = os.fspath(spec)
     if not name:
         raise SourceError("no input is named; expected a file, a folder, camera:N, - or demo")
-    with _heeding_ctrl_c():
+    path = local_file(name)
+    if path is None and "\0" in name:
+        raise SourceError(f"{name!r}: no address holds a NUL character")
+
+    def opened() -> Source:
         try:
             reader, fingerprint, live = _open_reader(name)
         except SourceError:
@@ -52,31 +72,56 @@ def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
         return Source(
             reader,
             clip,
-            spec=os.path.abspath(Path(name).expanduser()) if _is_path(name) else name,
+            spec=name if path is None else os.path.abspath(path),
             fingerprint=fingerprint,
             live=live,
+            remote=_is_address(name),
         )
+
+    with _heeding_signals():
+        return _beside(opened) if _may_keep_silent(name, path) else opened()
 
 
 def check_clip(clip: Clip) -> None:
     """Raise a SourceError where a clip cannot be meant."""
     start, duration, every, size = clip.start, clip.duration, clip.every, clip.size
+    for name, value in (("start", start), ("duration", duration), ("every", every)):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real | None):
+            unit = "a whole number" if name == "every" else "a number of seconds"
+            raise SourceError(f"{name} must be {unit}, got {value!r}")
     if start is not None and not 0 <= start <= _LONGEST:
-        raise SourceError(f"start must be >= 0 seconds, got {start}")
+        raise SourceError(f"start must be >= 0 and at most {_LONGEST} seconds, got {_told(start)}")
     if duration is not None and not 0 < duration <= _LONGEST:
-        raise SourceError(f"duration must be > 0 seconds, got {duration}")
-    if every < 1 or every != int(every):
-        raise SourceError(f"every must be a whole number >= 1, got {every}")
-    if size is not None and not (min(size) >= 1 and size[0] * size[1] <= _MOST_PIXELS):
+        told = _told(duration)
+        raise SourceError(f"duration must be > 0 and at most {_LONGEST} seconds, got {told}")
+    if not (1 <= every <= _MOST_FRAMES and every == int(every)):
+        raise SourceError(f"every must be a whole number >= 1, got {_told(every)}")
+    if size is None:
+        return
+    numbered: Any = size  # whatever a program gave
+    if not (isinstance(numbered, tuple | list) and len(numbered) == 2) or not all(
+        isinstance(number, numbers.Integral) for number in numbered
+    ):
+        raise SourceError(f"size must be a width and a height in pixels, got {numbered!r}")
+    if not (min(size) >= 1 and size[0] * size[1] <= _MOST_PIXELS):
         raise SourceError(
             f"size must be at least 1x1 and have at most {_MOST_PIXELS} pixels, got "
-            f"{size[0]}x{size[1]}"
+            f"{_told(size[0])}x{_told(size[1])}"
         )
+
+
+def _told(number: float | Fraction) -> str:
+    """Return a number as a text that is not longer than need be."""
+    exact: Any = number
+    try:
+        return str(exact) if abs(exact) < _TOLD else f"{float(exact):.3g}"
+    except OverflowError:
+        return "a number beyond all bounds"
 
 
 def local_file(spec: str | Path) -> Path | None:
     """Return the file or folder that `spec` names, if it does name one on this machine."""
-    return Path(spec).expanduser() if _is_path(str(spec)) else None
+    return expanded(spec) if _is_path(str(spec)) else None
 
 
 def _is_path(spec: str) -> bool:
@@ -87,33 +132,90 @@ def _is_address(spec: str) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", spec) is not None
 
 
+def _may_keep_silent(name: str, path: Path | None) -> bool:
+    """Whether FFmpeg may wait for an input without an end: an address, a named pipe, a camera."""
+    if path is None:
+        return name not in {"demo", "-"}  # `Pipe` hears of Ctrl-C by itself
+    try:
+        return path.exists() and not path.is_file() and not path.is_dir()
+    except OSError:
+        return False
+
+
+def _beside(work: Callable[[], Source]) -> Source:
+    """Do `work` on a thread of its own, where waiting for it can be ended by Ctrl-C.
+
+    Then nobody waits any longer, and what the thread opens after all it closes itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    lock, done = threading.Lock(), threading.Event()
+    left = False
+    results: list[Source] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            source = work()
+        except BaseException as error:
+            failures.append(error)
+        else:
+            with lock:
+                results.append(source)
+                if left:
+                    source.close()
+        done.set()
+
+    threading.Thread(target=run, name="open-source", daemon=True).start()
+    try:
+        while not done.wait(_POLL):  # in steps: some systems hear of no signal in between
+            pass
+    except BaseException:
+        with lock:
+            left = True
+            for source in results:
+                source.close()
+        raise
+    if failures:
+        raise failures[0]
+    return results[0]
+
+
 @contextmanager
-def _heeding_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the latest at the end, if Ctrl-C was pressed.
+def _heeding_signals() -> Iterator[None]:
+    """Raise at the end, at the latest, what Ctrl-C or the like raised meanwhile.
 
     It may come while FFmpeg waits for input, in a callback that swallows it.
     """
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    pressed = False
+    usual = {number: signal.getsignal(number) for number in _SIGNALS}
+    raised: list[BaseException] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        pressed = True
-        usual(number, frame)
+        handler = usual[signal.Signals(number)]
+        assert callable(handler)
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
 
-    signal.signal(signal.SIGINT, note)
+    for number, handler in usual.items():
+        if callable(handler):
+            signal.signal(number, note)
     try:
         yield
     except SourceError:
-        if not pressed:
+        if not raised:
             raise
     finally:
-        signal.signal(signal.SIGINT, usual)
-    if pressed:
-        raise KeyboardInterrupt
+        for number, handler in usual.items():
+            if callable(handler):
+                signal.signal(number, handler)
+    if raised:
+        raise raised[0]
 
 
 def _open_reader(spec: str) -> tuple[FrameReader, str | None, bool]:
@@ -128,7 +230,7 @@ def _open_reader(spec: str) -> tuple[FrameReader, str | None, bool]:
         reader = VideoReader(spec, spec, timeout=(_OPEN_TIMEOUT, _READ_TIMEOUT))
         endless = reader.duration is None
         return reader, None if endless else f"{spec} {reader.duration}", endless
-    path = Path(spec).expanduser()
+    path = expanded(spec)
     if path.is_dir():
         images = images_among(path.iterdir(), spec)
         return FolderReader(images, spec), _listing(images), False
@@ -185,20 +287,28 @@ def fingerprint(path: Path) -> str:
 
 
 def _sampled(path: Path) -> str:
-    """Fingerprint a file by its length and its two ends, however it is named."""
+    """Fingerprint a file by its length and by samples of it, however it is named."""
     digest = hashlib.sha256(str(path.stat().st_size).encode())
     digest.update(_ends_of(path, _SAMPLE))
-    return f"sha256:{digest.hexdigest()}"
+    between = hashlib.sha256()
+    between.update(_middle_of(path, _SAMPLE))
+    return _joined(digest, between)
 
 
 def _listing(paths: list[Path]) -> str:
-    """Fingerprint images by their names, their lengths and the ends of some of them."""
-    digest = hashlib.sha256()
+    """Fingerprint images by their names, their lengths and samples of some of them."""
+    digest, between = hashlib.sha256(), hashlib.sha256()
     for path in paths:
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode(errors="surrogateescape"))
     for path in paths[:: -(-len(paths) // _SAMPLED_IMAGES)]:
         digest.update(_ends_of(path, _IMAGE_SAMPLE))
-    return f"sha256:{digest.hexdigest()}"
+        between.update(_middle_of(path, _IMAGE_SAMPLE))
+    return _joined(digest, between)
+
+
+def _joined(ends: hashlib._Hash, between: hashlib._Hash) -> str:
+    """Return a fingerprint of two parts: older volumes have the first alone (`same_source`)."""
+    return f"sha256:{ends.hexdigest()} {between.hexdigest()}"
 
 
 def _ends_of(path: Path, sample: int) -> bytes:
@@ -207,6 +317,21 @@ def _ends_of(path: Path, sample: int) -> bytes:
         head = file.read(sample)
         file.seek(max(0, path.stat().st_size - sample))
         return head + file.read(sample)
+
+
+def _middle_of(path: Path, sample: int) -> bytes:
+    """Return `sample` bytes from between the ends of a file, in pieces far apart, or all there."""
+    size = path.stat().st_size - 2 * sample
+    piece = sample // _PIECES
+    with path.open("rb") as file:
+        if size <= sample:
+            file.seek(sample)
+            return file.read(max(0, size))
+        parts = []
+        for k in range(_PIECES):
+            file.seek(sample + (size - piece) * k // (_PIECES - 1))
+            parts.append(file.read(piece))
+    return b"".join(parts)
 
 
 def images_of(spec: str) -> tuple[list[Path], str] | None:

@@ -6,6 +6,7 @@ import os
 import select
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, BinaryIO
 
@@ -14,6 +15,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from aaams_stream.errors import SourceError
+from aaams_stream.source.cut_off import cut_off
 from aaams_stream.source.deinterlace import Deinterlacer
 from aaams_stream.source.marks import Entry
 from aaams_stream.source.pixels import Orientation, Picture
@@ -23,6 +25,7 @@ _SEEK_MARGIN = Fraction(2)  # seconds before the wanted time, so that the decode
 _EARLIER = (0, 2, 10)  # seconds before that, for one attempt each
 _MAX_DEMUX_ERRORS = 16  # in a row, before the rest of a file is given up
 _APART = 32  # packets from one entry to the next: in some films every frame is a keyframe
+_TEXT_CODECS = {"ansi", "bintext", "idf", "xbin"}
 _POLL = 0.2  # seconds between looks at the stop sign while a pipe is silent
 
 
@@ -35,6 +38,7 @@ class Pipe:
     def __init__(self, stream: BinaryIO) -> None:
         self._fd = stream.fileno()
         self.stopped = False
+        self.taken = 0  # bytes
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes, or nothing at the end, after a stop or at Ctrl-C.
@@ -43,10 +47,11 @@ class Pipe:
         """
         try:
             while not self.stopped:
-                if sys.platform == "win32":  # where only sockets can be waited for
-                    return os.read(self._fd, size)
-                if select.select([self._fd], [], [], _POLL)[0]:
-                    return os.read(self._fd, size)
+                # elsewhere only sockets can be waited for
+                if sys.platform == "win32" or select.select([self._fd], [], [], _POLL)[0]:
+                    data = os.read(self._fd, size)
+                    self.taken += len(data)
+                    return data
         except KeyboardInterrupt:
             self.stopped = True
         return b""
@@ -76,6 +81,8 @@ class VideoReader:
         self._lost = self._corrupt = 0  # packets, frames
         self._failure: str | None = None  # of the container
         self._byte: int | None = None  # where the last packet lay that tells so
+        self._read = 0  # where it ended
+        self._at_end = False
         self._begun = False
         self._target = target
         self._open_arguments: dict[str, Any] = {
@@ -100,9 +107,10 @@ class VideoReader:
         try:
             self._container = av.open(self._target, **self._open_arguments)
         except av.error.InvalidDataError as error:
+            missing = None if isinstance(self._target, Pipe) else _missing(self._target)
             raise SourceError(
-                f"{self.name}: not a video, or of a kind FFmpeg does not know; check it with a "
-                "player"
+                f"{self.name}: not a video, or of a kind FFmpeg does not know; "
+                + (f"{missing}: fetch it again" if missing else "check it with a player")
             ) from error
         except av.error.ExitError as error:
             raise SourceError(
@@ -117,10 +125,19 @@ class VideoReader:
         if not streams:
             self._container.close()
             raise SourceError(f"{self.name}: has no video stream; give a file with pictures in it")
+        streams = [stream for stream in streams if _is_film(stream)]
+        if not streams:
+            self._container.close()
+            raise SourceError(
+                f"{self.name}: FFmpeg knows no pictures in it, only text or a codec it lacks; "
+                "check it with a player"
+            )
         # the first of equals
         self._stream = max(streams, key=lambda stream: stream.width * stream.height)
         self._decoder = _decoder(self._stream)
         self._decoder.copy_opaque = True  # tells which packet a frame came from
+        own = self._stream.codec_context
+        self._spare = None if self._decoder is own else own
 
     def _duration(self) -> Fraction | None:
         if self._stream.duration:
@@ -135,11 +152,19 @@ class VideoReader:
         parts = []
         if self._lost:
             word = "packet" if self._lost == 1 else "packets"
-            parts.append(f"{self._lost} {word} did not decode")
+            parts.append(f"{self._lost} {word} did not decode whole")
         if self._corrupt:
             word = "frame" if self._corrupt == 1 else "frames"
             parts.append(f"{self._corrupt} {word} decoded with errors")
-        return ", ".join(parts) or self._failure
+        return ", ".join(parts) or self._failure or (self._cut_off() if self._at_end else None)
+
+    def _cut_off(self) -> str | None:
+        """Say what is missing at the end of a file, where something is."""
+        target = self._target
+        there = target.taken if isinstance(target, Pipe) else _size(target)
+        if self._container.format.name == "yuv4mpegpipe" and there > self._read:
+            return "the last frame breaks off"
+        return None if isinstance(target, Pipe) else _missing(target)
 
     @property
     def seekable(self) -> bool:
@@ -157,6 +182,7 @@ class VideoReader:
         """
         self._lost = self._corrupt = 0
         self._failure = self._byte = None
+        self._read, self._at_end = 0, False
         entries = start if isinstance(start, Sequence) else ()
         if not self._seek_before(start) if isinstance(start, Fraction) else self._begun:
             self.close()
@@ -184,7 +210,7 @@ class VideoReader:
                     continue
                 self._container.seek(ticks, stream=self._stream)  # the look consumed packets
                 self._decoder.flush_buffers()
-            except (av.error.FFmpegError, StopIteration):
+            except (av.error.FFmpegError, StopIteration, IndexError):
                 return False
             return True
         return False
@@ -216,8 +242,10 @@ class VideoReader:
         waiting = False  # for a keyframe, after an error
         apart = _APART
         for packet in self._packets():
+            instead = self._opaque(packet)
             if waiting and not packet.is_keyframe:
                 self._lost += packet.size > 0
+                yield from self._known(instead, known)
                 continue
             waiting = False
             apart += 1
@@ -232,16 +260,42 @@ class VideoReader:
                 self._lost += 1
                 waiting = True
                 self._decoder.flush_buffers()
+                yield from self._known(instead, known)
                 continue
-            for frame in frames:
-                self._corrupt += bool(frame.is_corrupt)
-                entry = frame.opaque
-                if isinstance(entry, Entry):
-                    if entry.place in known:
-                        self._corrupt = known[entry.place].damage[1]
-                    yield frame, entry._replace(damage=(entry.damage[0], self._corrupt))
-                else:
-                    yield frame, None
+            self._lost += packet.is_corrupt
+            yield from self._known(frames or instead, known)
+        if self._failure is not None:  # no packet said that it was the last
+            with suppress(av.error.FFmpegError):
+                yield from self._known(self._decoder.decode(None), known)
+        self._at_end = True
+
+    def _opaque(self, packet: av.Packet[VideoStream]) -> list[av.VideoFrame]:
+        """Return what a stream's own decoder makes of a packet, where another one decodes it.
+
+        The one that knows transparency gives up a frame for the least damage, with all that follow
+        until a keyframe, and one that has none where others had; the own one goes on with what
+        there is. Better opaque than lost.
+        """
+        try:
+            if self._spare is not None:
+                return list(self._spare.decode(packet if packet.size else None))
+        except av.error.FFmpegError:
+            pass
+        return []
+
+    def _known(
+        self, frames: list[av.VideoFrame], known: Known
+    ) -> Iterator[tuple[av.VideoFrame, Entry | None]]:
+        """Yield frames with their entries."""
+        for frame in frames:
+            self._corrupt += bool(frame.is_corrupt)
+            entry = frame.opaque
+            if isinstance(entry, Entry):
+                if entry.place in known:
+                    self._corrupt = known[entry.place].damage[1]
+                yield frame, entry._replace(damage=(entry.damage[0], self._corrupt))
+            else:
+                yield frame, None
 
     def _place(self, packet: av.Packet[VideoStream]) -> tuple[int, int] | None:
         """Return where a keyframe can be found again; not behind a failure to read."""
@@ -257,8 +311,11 @@ class VideoReader:
             try:
                 for packet in self._container.demux(self._stream):
                     failures = 0
+                    self._read = (packet.pos or self._read) + packet.size
                     yield packet
                 return
+            except IndexError:  # PyAV's, at a packet of a stream that appeared on the way
+                continue
             except av.error.FFmpegError as error:
                 failures += 1
                 self._failure = f"reading failed ({_reason(error)})"
@@ -284,6 +341,28 @@ def _decoder(stream: VideoStream) -> VideoCodecContext:
         assert isinstance(decoder, VideoCodecContext)
         return decoder
     return own
+
+
+def _is_film(stream: VideoStream) -> bool:
+    """Whether a stream has pictures to decode: FFmpeg also makes some of text, for old terminals.
+
+    Where it has no decoder, a stream is without a context and so without a width.
+    """
+    context: VideoCodecContext | None = stream.codec_context
+    return context is not None and context.name not in _TEXT_CODECS
+
+
+def _missing(target: str) -> str | None:
+    """Say what is missing of a file by what it says of itself; None of what is no file."""
+    try:
+        return cut_off(target) if _size(target) else None
+    except OSError:  # gone meanwhile
+        return None
+
+
+def _size(target: str) -> int:
+    """Return the length of a file; 0 for what is none."""
+    return os.path.getsize(target) if os.path.isfile(target) else 0
 
 
 def _fraction(value: Fraction | None) -> Fraction | None:

@@ -79,6 +79,7 @@ class Source:
         spec: str | None = None,
         fingerprint: str | None = None,
         live: bool = False,
+        remote: bool = False,
     ) -> None:
         self.spec = reader.name if spec is None else spec  # opens the same input from anywhere
         self.description = reader.name
@@ -86,6 +87,7 @@ class Source:
         self.time_base: Fraction = reader.time_base
         self.fingerprint = fingerprint  # None: the input cannot be read a second time
         self.live = live  # without an end of its own
+        self.remote = remote  # may fall silent, and FFmpeg then waits deaf to everything
         self.ended: str = INTERRUPTED
         self.warnings: list[str] = []
         self._reader = reader

@@ -13,23 +13,24 @@ from typing import Any
 
 import zarr
 
-from aaams_stream.errors import SinkError
+from aaams_stream.paths import expanded
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
-    READABLE,
-    SCHEMA,
+    WITHOUT_LEVELS,
     array_in,
     create_final_table,
     create_labels,
     group_in,
     labels_in,
     list_labels,
+    schema_with_levels,
     write_final_table,
 )
 from aaams_stream.store.levels import build_levels
-from aaams_stream.store.open import WriteLock, drop_partial_files
-from aaams_stream.store.volume import Volume, open_volume, require_complete
+from aaams_stream.store.open import WriteLock, drop_partial_files, require_sound_volume
+from aaams_stream.store.validate import sealed
+from aaams_stream.store.volume import Volume, open_root, open_volume, require_complete
 from aaams_stream.store.writer import sink_errors
 
 
@@ -44,14 +45,14 @@ def add_levels(path: str | Path, *, overwrite: bool = False) -> bool:
         if volume.has_levels and not overwrite:
             return False
         tables = build_levels(root, volume.frame_count)
-        root.attrs[KEY] = {**record, "schema": READABLE[0]}  # until they are there
+        root.attrs[KEY] = sealed({**record, "schema": WITHOUT_LEVELS})  # until they are there
         for name in labels_in(root):
             if name != "ids":
                 _drop_labels(root, name)
         for table, rows in tables.items():
             create_final_table(root, table, array_in(root, "tracks/id").chunks[0])
             write_final_table(root, table, rows)
-        root.attrs[KEY] = {**record, "schema": SCHEMA}
+        root.attrs[KEY] = sealed({**record, "schema": schema_with_levels(root)})
         return True
 
 
@@ -92,17 +93,14 @@ def _drop_labels(root: zarr.Group, name: str) -> None:
 @contextmanager
 def _writing(path: str | Path, reason: str) -> Iterator[tuple[Volume, zarr.Group]]:
     """Hold the right to write to a complete volume; yield it to read, and its group to write."""
-    place = Path(path).expanduser()
+    place = expanded(path)
     require_complete(open_volume(place), reason)
     with sink_errors(place):
         lock = WriteLock(place, place)
         try:
             drop_partial_files(place)
-            root = zarr.open_group(str(place), mode="r+")
+            root = open_root(place, "r+")
+            require_sound_volume(place, root)
             yield open_volume(place), root  # as it is now that nobody else writes
-        except KeyError as error:
-            raise SinkError(
-                f"{place}: a part of the volume is missing ({error.args[0]})"
-            ) from error
         finally:
             lock.release()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zarr.codecs import TransposeCodec
 
 from aaams_stream.store.layout import TABLES, array_in
+from aaams_stream.store.stored import StoredArray
 
 
 class ChunkedArray:
@@ -20,7 +21,7 @@ class ChunkedArray:
     in one rename: the rows committed earlier stay what they were at every moment.
     """
 
-    def __init__(self, array: zarr.Array[Any], rows: int) -> None:
+    def __init__(self, array: StoredArray, rows: int) -> None:
         self._array = array
         self._buffer = _room_for_chunk(array)
         self._filled = rows % len(self._buffer)
@@ -57,13 +58,7 @@ class ChunkedArray:
             self._array.resize((rows, *self._array.shape[1:]))
 
 
-def frame_array(array: zarr.Array[Any], frames: int) -> ChunkedArray:
-    """Return an array of frames, `frames` of which are there."""
-    # comparing every pixel with the fill value, to leave out empty chunks, costs a millisecond
-    return ChunkedArray(array.with_config({"write_empty_chunks": True}), frames)
-
-
-def _room_for_chunk(array: zarr.Array[Any]) -> NDArray[Any]:
+def _room_for_chunk(array: StoredArray) -> NDArray[Any]:
     """Return a buffer for a row of chunks, laid out in memory as a chunk will be.
 
     The codec that transposes the chunk then has nothing to copy.
@@ -81,7 +76,7 @@ class Table:
 
     def __init__(self, root: zarr.Group, name: str, frames: int) -> None:
         offsets = array_in(root, f"{name}/offsets")
-        self.rows = int(np.asarray(offsets[frames])) if frames else 0
+        self.rows = int(offsets[frames]) if frames else 0
         self._offsets = ChunkedArray(offsets, frames + 1 if frames else 0)
         if not frames:
             self._offsets.append(np.zeros(1, dtype=np.uint64))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from aaams_stream.model import EventKind
 from aaams_stream.store.layout import ROWS, read_rows
+from aaams_stream.store.validate import COUNTS
 
-COUNTS = "counts"  # in our corner of the attributes
 _ID_DTYPE = np.dtype([("id", np.uint32)])
 _KIND_AND_ID_DTYPE = np.dtype([("kind", np.uint8), ("id", np.uint32)])
 

@@ -6,10 +6,11 @@ import operator
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
+from aaams_stream.errors import SinkError
 from aaams_stream.store.layout import CHUNK_FRAMES
+from aaams_stream.store.stored import StoredArray
 
 
 class Frames:
@@ -20,9 +21,7 @@ class Frames:
     stands for what the lookup says instead.
     """
 
-    def __init__(
-        self, array: zarr.Array[Any], count: int, lookup: NDArray[Any] | None = None
-    ) -> None:
+    def __init__(self, array: StoredArray, count: int, lookup: NDArray[Any] | None = None) -> None:
         self._array = array
         self._lookup = lookup
         self.shape: tuple[int, ...] = (count, *array.shape[1:])
@@ -89,8 +88,13 @@ class Frames:
         return np.array(self._block[1][within])
 
     def _read(self, key: Any) -> NDArray[Any]:
-        stored = np.asarray(self._array[key])
-        return stored if self._lookup is None else np.asarray(self._lookup[stored])
+        stored = self._array[key]
+        if self._lookup is None:
+            return stored
+        try:
+            return np.asarray(self._lookup[stored])
+        except IndexError as error:
+            raise SinkError(f"{self._array.path}: damaged, it has ids that no table has") from error
 
 
 def _is_plain(index: object) -> bool:

@@ -31,10 +31,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.codecs import TransposeCodec, ZstdCodec
+from zarr.codecs import Crc32cCodec, TransposeCodec, ZstdCodec
 from zarr.codecs.numcodecs import Delta
 from zarr.errors import ZarrUserWarning
 
+from aaams_stream.errors import SinkError
 from aaams_stream.model import (
     ADJACENCY_DTYPE,
     EVENT_DTYPE,
@@ -43,9 +44,14 @@ from aaams_stream.model import (
     SEGMENT_DTYPE,
     TRACK_DTYPE,
 )
+from aaams_stream.store.plausible import implausible
+from aaams_stream.store.stored import StoredArray, place_of
 
-SCHEMA = 3  # 2: adjacency, tracks, and more columns of segments; 3: hierarchy and objects
-READABLE = (2, SCHEMA)  # a volume of schema 2 lacks LEVEL_TABLES, and nothing else
+# 2: adjacency, tracks, and more columns of segments; 3: hierarchy and objects; 4: a checksum in
+# every chunk and over our attributes, and no chunk is left out
+SCHEMA = 4
+WITHOUT_LEVELS, WITHOUT_CHECKSUMS = 2, 3
+READABLE = (WITHOUT_LEVELS, WITHOUT_CHECKSUMS, SCHEMA)
 KEY = "aaams_stream"  # our corner of the group's attributes
 NGFF = "0.5"
 INTERRUPTED = "interrupted"  # how the source ended, until it did
@@ -58,7 +64,8 @@ _LEVEL = 3  # of zstd: 0.15 bytes a pixel for ids; 9 halves the speed for a tent
 _COLUMN_LEVEL = 1  # 3 doubles the time for a hundredth less
 # A chunk of frames is kept in the order y, t, c, x, as differences along x: beside each other lie
 # the same row of all colours, whose edges coincide, and of all frames, which often are the same.
-_FRAME_ORDER = (2, 0, 1, 3)
+FRAME_ORDER = (2, 0, 1, 3)
+LABEL_ORDER = (1, 2, 0)
 _FRAME_LEVEL = 1  # of differences; 3 takes longer and finds less
 
 
@@ -85,7 +92,8 @@ _AXES = {
 }
 
 
-def _columns(record: np.dtype[Any]) -> dict[str, Column]:
+def columns_of(record: np.dtype[Any]) -> dict[str, Column]:
+    """Return the columns of a table whose rows are such records."""
     columns = {}
     for name in record.names or ():
         field = record[name]
@@ -97,9 +105,9 @@ def _columns(record: np.dtype[Any]) -> dict[str, Column]:
 _FRAME = {"frame": Column(np.dtype(np.uint32), None, None)}
 # Tables that grow with every frame.
 TABLES = {
-    "segments": _FRAME | _columns(SEGMENT_DTYPE),
-    "adjacency": _FRAME | _columns(ADJACENCY_DTYPE),
-    "events": _FRAME | _columns(EVENT_DTYPE),
+    "segments": _FRAME | columns_of(SEGMENT_DTYPE),
+    "adjacency": _FRAME | columns_of(ADJACENCY_DTYPE),
+    "events": _FRAME | columns_of(EVENT_DTYPE),
 }
 PRESENT_DTYPE = np.dtype([("frame", np.uint32), ("id", np.uint32)])  # of the segment table
 # Tables that are written when all frames are there, and the names of their first axes.
@@ -163,8 +171,8 @@ def build(root: zarr.Group, header: Header, chunk_rows: int = ROWS) -> None:
                 shape=(0, 3, header.height, header.width),
                 chunks=(CHUNK_FRAMES, 3, *chunk),
                 dtype=np.uint8,
-                filters=[TransposeCodec(order=_FRAME_ORDER), Delta(dtype="|u1")],
-                compressors=[ZstdCodec(level=_FRAME_LEVEL)],
+                filters=[TransposeCodec(order=FRAME_ORDER), Delta(dtype="|u1")],
+                compressors=[ZstdCodec(level=_FRAME_LEVEL), Crc32cCodec()],
                 fill_value=0,
                 dimension_names=("t", "c", "y", "x"),
             )
@@ -181,7 +189,7 @@ def build(root: zarr.Group, header: Header, chunk_rows: int = ROWS) -> None:
     root.create_group("resume")
 
 
-def create_labels(root: zarr.Group, name: str, header: Header) -> zarr.Array[Any]:
+def create_labels(root: zarr.Group, name: str, header: Header) -> StoredArray:
     """Create a label image `labels/name`, without frames; return its array."""
     scale = float(1 / header.rate)
     image_label = {"source": {"image": "../../"}} if header.with_video else {}
@@ -189,16 +197,17 @@ def create_labels(root: zarr.Group, name: str, header: Header) -> zarr.Array[Any
         name,
         attributes={"ome": {**_multiscales(name, "tyx", scale), "image-label": image_label}},
     )
-    return group.create_array(
+    array = group.create_array(
         "0",
         shape=(0, header.height, header.width),
         chunks=(CHUNK_FRAMES, *tile(header.height, header.width)),
         dtype=np.uint32,
-        filters=[TransposeCodec(order=(1, 2, 0))],
-        compressors=[ZstdCodec(level=_LEVEL)],
+        filters=[TransposeCodec(order=LABEL_ORDER)],
+        compressors=[ZstdCodec(level=_LEVEL), Crc32cCodec()],
         fill_value=0,
         dimension_names=("t", "y", "x"),
     )
+    return StoredArray(array)
 
 
 def labels_in(root: zarr.Group) -> list[str]:
@@ -216,7 +225,7 @@ def create_final_table(root: zarr.Group, table: str, chunk_rows: int) -> None:
     """Create one of FINAL_TABLES, without rows; what is there under its name is replaced."""
     axis, dtype = FINAL_TABLES[table]
     group = root.create_group(table, overwrite=True)
-    for name, column in _columns(dtype).items():
+    for name, column in columns_of(dtype).items():
         _create_column(group, name, column, axis, chunk_rows)
 
 
@@ -228,11 +237,21 @@ def write_final_table(root: zarr.Group, table: str, rows: NDArray[Any]) -> None:
         column[:] = rows[name]
 
 
+def schema_with_levels(root: zarr.Group) -> int:
+    """Return the schema of a volume that has its levels: what its arrays are like decides."""
+    return SCHEMA if array_in(root, "labels/ids/0").checksummed else WITHOUT_CHECKSUMS
+
+
 def read_offsets(root: zarr.Group, table: str, frames: int) -> NDArray[np.int64]:
     """Return where the rows of each of the first frames begin, and where the last end: (t + 1)."""
     if not frames:
         return np.zeros(1, dtype=np.int64)
-    return np.asarray(array_in(root, f"{table}/offsets")[: frames + 1]).astype(np.int64)
+    array = array_in(root, f"{table}/offsets")
+    offsets = array[: frames + 1].astype(np.int64)
+    fewest = 1 if table == "segments" else 0  # of a frame
+    if offsets[0] != 0 or (np.diff(offsets) < fewest).any():
+        raise SinkError(f"{place_of(root)}: {table}/offsets is damaged (it must rise from 0)")
+    return offsets
 
 
 def whole_frames(offsets: NDArray[np.int64], at_once: int) -> Iterator[tuple[int, int]]:
@@ -266,30 +285,49 @@ def read_rows(
     """Return rows of a table; the columns are those `dtype` names."""
     rows = np.empty(max(0, stop - start), dtype=dtype)
     for name in dtype.names or ():
-        rows[name] = array_in(root, f"{table}/{name}")[start:stop]
+        column = array_in(root, f"{table}/{name}")
+        rows[name] = column[start:stop]
+        if not column.checksummed:
+            frames = array_in(root, "labels/ids/0").shape[0]
+            wrong = implausible(table, name, rows[name], frames)
+            if wrong is not None:
+                raise SinkError(f"{place_of(root)}: {table}/{name} is damaged ({wrong})")
     return rows
 
 
-def array_in(root: zarr.Group, path: str) -> zarr.Array[Any]:
-    """Return an array of a volume; a KeyError if it is missing."""
-    array = root[path]
+def array_in(root: zarr.Group, path: str) -> StoredArray:
+    """Return an array of a volume; a SinkError if it is missing."""
+    array = _node(root, path)
     if not isinstance(array, zarr.Array):
-        raise KeyError(path)
-    return array
+        raise _missing(root, path)
+    return StoredArray(array)
 
 
-def video_in(root: zarr.Group) -> zarr.Array[Any]:
-    """Return the array of frames of a volume; a KeyError if it is missing."""
+def video_in(root: zarr.Group) -> StoredArray:
+    """Return the array of frames of a volume; a SinkError if it is missing."""
     with _delta_without_warning():
         return array_in(root, "0")
 
 
 def group_in(root: zarr.Group, path: str) -> zarr.Group:
-    """Return a group of a volume; a KeyError if it is missing."""
-    group = root[path]
+    """Return a group of a volume; a SinkError if it is missing."""
+    group = _node(root, path)
     if not isinstance(group, zarr.Group):
-        raise KeyError(path)
+        raise _missing(root, path)
     return group
+
+
+def _node(root: zarr.Group, path: str) -> zarr.Array[Any] | zarr.Group:
+    try:
+        return root[path]
+    except KeyError as error:
+        raise _missing(root, path) from error
+    except Exception as error:  # whatever Zarr makes of metadata that is not its own
+        raise SinkError(f"{place_of(root)}: the metadata of {path} is damaged ({error})") from error
+
+
+def _missing(root: zarr.Group, path: str) -> SinkError:
+    return SinkError(f"{place_of(root)}: a part of the volume is missing ({path})")
 
 
 @contextmanager
@@ -313,7 +351,7 @@ def _create_column(
         chunks=(chunk_rows, *width),
         dtype=column.dtype,
         filters=[TransposeCodec(order=(1, 0))] if width else [],
-        compressors=[ZstdCodec(level=_COLUMN_LEVEL)],
+        compressors=[ZstdCodec(level=_COLUMN_LEVEL), Crc32cCodec()],
         fill_value=0,
         dimension_names=(rows, column.dimension) if width else (rows,),
     )

@@ -11,7 +11,7 @@ import zarr
 from numpy.typing import NDArray
 
 from aaams_stream.core.levels import ADJACENCY_NEEDED, SEGMENTS_NEEDED, LevelBuilder
-from aaams_stream.errors import ConfigError
+from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, HIERARCHY_DTYPE, SEGMENT_DTYPE
 from aaams_stream.params import Params
 from aaams_stream.store.layout import (
@@ -25,6 +25,7 @@ from aaams_stream.store.layout import (
     stretches,
     whole_frames,
 )
+from aaams_stream.store.stored import place_of
 
 
 def _chosen(dtype: np.dtype[Any], names: Iterable[str]) -> np.dtype[Any]:
@@ -69,6 +70,9 @@ class Hierarchy:
     def __init__(self, root: zarr.Group, frames: int, identities: int) -> None:
         count = array_in(root, "hierarchy/level").shape[0]
         self.merges = read_rows(root, "hierarchy", 0, count, HIERARCHY_DTYPE)
+        wrong = wrong_merges(self.merges, identities)
+        if wrong is not None:
+            raise SinkError(f"{place_of(root)}: hierarchy is damaged ({wrong})")
         self._root = root
         self._frames = frames
         self._identities = identities
@@ -110,6 +114,18 @@ class Hierarchy:
         counts = offsets[-1] - np.append(0, fewer)
         last = np.append(levels[1:] != levels[:-1], True)  # of merges at the same level
         return levels[last], counts[last] / max(self._frames, 1)
+
+
+def wrong_merges(merges: NDArray[Any], identities: int) -> str | None:
+    """Return why these merges make no tree, None if they do."""
+    survivor, absorbed = merges["survivor"], merges["absorbed"]
+    if not ((survivor >= 1) & (survivor < absorbed) & (absorbed <= identities)).all():
+        return "has ids that are not there, or a merge into a larger one"
+    if len(np.unique(absorbed)) != len(absorbed):
+        return "has an identity that is absorbed twice"
+    if not (merges["level"] >= 0).all():
+        return "has levels below 0"
+    return None
 
 
 def checked_level(level: float) -> float:

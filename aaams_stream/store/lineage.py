@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.model import RELATIVE_DTYPE, EventKind, Lineage
+
+if TYPE_CHECKING:
+    from aaams_stream.store.volume import Volume
 
 
 def lineage(events: NDArray[Any], track_id: int) -> Lineage:
@@ -31,6 +35,18 @@ def lineage(events: NDArray[Any], track_id: int) -> Lineage:
     order = np.lexsort((relatives["frame"], np.abs(relatives["steps"])))
     events = links[used_back | used_forth]
     return Lineage(track_id, tuple(back), tuple(forth), events, relatives[order])
+
+
+def with_areas(found: Lineage, volume: Volume) -> Lineage:
+    """Return a lineage with the area each relative had when last seen, up to the event."""
+    relatives = found.relatives.copy()
+    for row in relatives:
+        name, frame = int(row["id"]), int(row["frame"])
+        back = range(frame, -1, -1)
+        seen = next((t for t in back if name in volume.segments(t)["id"]), None)
+        if seen is not None:
+            row["area"] = volume.segment(name, seen)["area"]
+    return dataclasses.replace(found, relatives=relatives)
 
 
 def _walk(

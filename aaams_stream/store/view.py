@@ -139,7 +139,8 @@ class GroupView(Volume):
 
     def _stretches(self, table: str, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         """Return all rows of a table of the members, whole frames at a time."""
-        return stretches(self._root, table, self.base.offsets(table), dtype)
+        found = stretches(self._root, table, self.base.offsets(table), dtype)
+        return map(self.base.known_ids, found)
 
 
 class LevelView(GroupView):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import zarr
 from numpy.typing import ArrayLike, NDArray
-from zarr.errors import ContainsArrayError, GroupNotFoundError
 
 from aaams_stream.core.pool import pool
 from aaams_stream.errors import ConfigError, SinkError
@@ -29,12 +24,13 @@ from aaams_stream.model import (
     build_graph,
 )
 from aaams_stream.params import Params
+from aaams_stream.paths import expanded
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.frames import Frames, Pictures
+from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.layout import (
     KEY,
-    READABLE,
-    SCHEMA,
+    WITHOUT_LEVELS,
     Header,
     array_in,
     read_offsets,
@@ -42,8 +38,10 @@ from aaams_stream.store.layout import (
     video_in,
 )
 from aaams_stream.store.levels import Hierarchy, checked_level
-from aaams_stream.store.lineage import lineage
-from aaams_stream.store.tracks import EVENT_ROW_DTYPE, build_tracks
+from aaams_stream.store.lineage import lineage, with_areas
+from aaams_stream.store.sweep import require_chunks
+from aaams_stream.store.tracks import build_tracks
+from aaams_stream.store.validate import check_volume
 
 if TYPE_CHECKING:
     from aaams_stream.store.view import LevelView, ObjectView
@@ -79,6 +77,8 @@ class Volume:
         self._tracks: NDArray[Any] | None = None
         self._hierarchy: Hierarchy | None = None
         self._offsets: dict[str, NDArray[np.int64]] = {}
+        self._checksummed = array_in(root, "labels/ids/0").checksummed
+        self._identities: int | None = None
 
     def __repr__(self) -> str:
         kept = [
@@ -114,7 +114,7 @@ class Volume:
     @property
     def times(self) -> NDArray[np.float64]:
         """Presentation time of every frame in seconds."""
-        return np.asarray(array_in(self._root, "time")[: self.frame_count])
+        return array_in(self._root, "time")[: self.frame_count]
 
     @property
     def time_span(self) -> tuple[float, float] | None:
@@ -122,7 +122,7 @@ class Volume:
         if not self.frame_count:
             return None
         times = array_in(self._root, "time")
-        first, last = (float(np.asarray(times[t])) for t in (0, self.frame_count - 1))
+        first, last = (float(times[t]) for t in (0, self.frame_count - 1))
         return first, last
 
     @property
@@ -131,8 +131,19 @@ class Volume:
 
         Reads no table, unless the volume is older than its counts.
         """
-        rows = (self.row_count(name) for name in ("segments", "events"))
+        return self._own_counts()
+
+    def _own_counts(self) -> Counts:
+        """Return the counts of the volume, also if this is a view of one."""
+        rows = (Volume.row_count(self, name) for name in ("segments", "events"))
         return read_counts(self._root, self._record, *rows)
+
+    def require_chunks(self) -> None:
+        """Raise a SinkError that names the first chunk that should be there and is not.
+
+        Looks for files alone; `check` reads them.
+        """
+        require_chunks(self._root)
 
     def segments(self, t: int) -> NDArray[Any]:
         """Return the segments of frame `t`: SEGMENT_DTYPE, in order of id."""
@@ -149,7 +160,7 @@ class Volume:
     @property
     def events(self) -> NDArray[Any]:
         """All events: EVENT_DTYPE with the frame in front."""
-        return read_rows(self._root, "events", 0, self.row_count("events"), EVENT_ROW_DTYPE)
+        return self.table("events")
 
     @property
     def tracks(self) -> NDArray[Any]:
@@ -157,16 +168,18 @@ class Volume:
         if self._tracks is None:
             if self.complete:
                 count = array_in(self._root, "tracks/id").shape[0]
-                self._tracks = read_rows(self._root, "tracks", 0, count, TRACK_DTYPE)
+                tracks = read_rows(self._root, "tracks", 0, count, TRACK_DTYPE)
             else:
                 segments, events = (self.row_count(name) for name in ("segments", "events"))
-                self._tracks = build_tracks(self._root, segments, events)
+                tracks = build_tracks(self._root, segments, events)
+            self.known_ids(tracks[["id"]])
+            self._tracks = tracks
         return self._tracks.copy()
 
     def table(self, name: str) -> NDArray[Any]:
         """Return all rows of "segments", "adjacency" or "events", the frame in front."""
         dtype = row_dtype(name)
-        return read_rows(self._root, name, 0, self.row_count(name), dtype)
+        return self.known_ids(read_rows(self._root, name, 0, self.row_count(name), dtype))
 
     def segment(self, track_id: int, t: int) -> np.void:
         """Return the row of segment `track_id` in frame `t`; a ValueError if it is not there."""
@@ -212,14 +225,7 @@ class Volume:
     def lineage(self, track_id: int) -> Lineage:
         """Return the history of an identity through splits and merges."""
         self._track(track_id)
-        found = lineage(self.events, track_id)
-        relatives = found.relatives
-        for row in relatives:  # as large as it was when last seen up to the event
-            last = int(self._track(int(row["id"]))["last"])
-            name, at = row["id"], min(int(row["frame"]), last)
-            seen = next(t for t in range(at, -1, -1) if name in self.segments(t)["id"])
-            row["area"] = self.segment(int(name), seen)["area"]
-        return dataclasses.replace(found, relatives=relatives)
+        return with_areas(lineage(self.events, track_id), self)
 
     def _track(self, track_id: int) -> np.void:
         """Return the row of an identity in `tracks`; a ValueError where there is no such id."""
@@ -248,7 +254,7 @@ class Volume:
     @property
     def has_levels(self) -> bool:
         """Whether the tree over its identities is there."""
-        return self.complete and bool(self._record["schema"] == SCHEMA)
+        return self.complete and bool(self._record["schema"] > WITHOUT_LEVELS)
 
     @property
     def merge_count(self) -> int:
@@ -324,13 +330,40 @@ class Volume:
         """Return how many rows a table has; reads one chunk of its offsets."""
         if not self.frame_count:
             return 0
-        return int(np.asarray(array_in(self._root, f"{table}/offsets")[self.frame_count]))
+        rows = int(array_in(self._root, f"{table}/offsets")[self.frame_count])
+        self._require_rows(table, rows)
+        return rows
 
     def offsets(self, table: str) -> NDArray[np.int64]:
         """Return where each frame's rows of a table begin, (t + 1)."""
         if table not in self._offsets:
-            self._offsets[table] = read_offsets(self._root, table, self.frame_count)
+            offsets = read_offsets(self._root, table, self.frame_count)
+            self._require_rows(table, int(offsets[-1]))
+            self._offsets[table] = offsets
         return self._offsets[table]
+
+    def _require_rows(self, table: str, rows: int) -> None:
+        """Raise a SinkError unless a table has so many rows."""
+        found = array_in(self._root, f"{table}/frame").shape[0]
+        if not 0 <= rows <= found or (self.complete and rows != found):
+            raise SinkError(
+                f"{self.path}: {table}/offsets is damaged (it ends at {rows} of {found} rows)"
+            )
+
+    def known_ids(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows as they are; a SinkError if they have ids that the volume does not have.
+
+        Where chunks have checksums nobody looks.
+        """
+        if self._checksummed:
+            return rows
+        if self._identities is None:
+            self._identities = self._own_counts().identities
+        most = self._identities
+        for name in {"id", "other", "first", "second"}.intersection(rows.dtype.names or ()):
+            if int(rows[name].max(initial=0)) > most:
+                raise SinkError(f"{self.path}: a table is damaged (it has ids that are not there)")
+        return rows
 
     def _rows(self, table: str, t: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         if not -self.frame_count <= t < self.frame_count:
@@ -349,7 +382,7 @@ class Volume:
                 del self._blocks[next(iter(self._blocks))]
             start = block * self._block_rows
             stop = min(start + self._block_rows, int(self.offsets(table)[-1]))
-            self._blocks[key] = read_rows(self._root, table, start, stop, dtype)
+            self._blocks[key] = self.known_ids(read_rows(self._root, table, start, stop, dtype))
         return self._blocks[key]
 
 
@@ -371,70 +404,30 @@ def require_complete(volume: Volume, reason: str) -> None:
 
 def open_volume(store: str | Path) -> Volume:
     """Open the volume at `store` for reading; a SinkError if there is none we can read."""
-    path = Path(store).expanduser()
-    root = open_root(path)
-    try:
-        return Volume(path, root)
-    except KeyError as error:
-        raise SinkError(f"{path}: a part of the volume is missing ({error})") from error
+    path = expanded(store)
+    return Volume(path, open_root(path))
 
 
-def open_root(path: Path) -> zarr.Group:
-    """Open the group of a volume, read only, after a look at what it says of itself."""
+def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
+    """Open the group of a volume after all of its metadata was found sound."""
+    check_volume(path)
     try:
-        found = path.exists()
-    except OSError as error:
-        raise SinkError(f"{path}: cannot be read ({error.strerror})") from error
-    if not found:
-        raise SinkError(f"{path}: no such volume")
-    try:
-        root = zarr.open_group(str(path), mode="r", zarr_format=3)
-    except (GroupNotFoundError, ContainsArrayError, FileNotFoundError, NotADirectoryError) as error:
-        raise SinkError(f"{path}: not a volume of ours (no Zarr v3 group)") from error
+        # what others may have put together of the metadata is not kept up to date by us
+        store = GuardedStore(path) if mode == "r+" else str(path)
+        return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
     except OSError as error:
         raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except ValueError as error:
-        raise SinkError(f"{path}: its metadata is damaged ({error})") from error
-    record = root.attrs.get(KEY)
-    if not isinstance(record, dict):
-        raise SinkError(f"{path}: a Zarr group, but not a volume of ours")
-    if record.get("schema") not in READABLE:
-        raise SinkError(
-            f"{path}: has schema version {record.get('schema')}, this program reads "
-            f"{' and '.join(map(str, READABLE))}; use the version that wrote it "
-            f"({record.get('version', 'unknown')})"
-        )
-    return root
-
-
-def size_on_disk(folder: str | Path) -> int:
-    """Return the bytes of all files below a folder, also while a process writes there."""
-    size = 0
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):  # a name under which a file was being written
-                if entry.is_dir(follow_symlinks=False):
-                    size += size_on_disk(entry.path)
-                else:
-                    size += entry.stat(follow_symlinks=False).st_size
-    return size
-
-
-def is_volume(path: Path) -> bool:
-    """Whether a folder is a volume of ours, of whatever schema version."""
-    try:
-        attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return isinstance(attributes, dict) and isinstance(attributes.get(KEY), dict)
+    except Exception as error:  # whatever Zarr makes of what else the metadata says
+        raise SinkError(f"{path}: metadata is damaged ({error})") from error
 
 
 def describe(path: Path) -> str:
     """Say in a few words what state a volume is in, and what can be done with it."""
     try:
         volume = open_volume(path)
-    except SinkError:
-        return "(of another schema version); --overwrite replaces it"
+    except SinkError as error:
+        other = "schema version" in str(error)
+        return f"({'of another schema version' if other else 'damaged'}); --overwrite replaces it"
     state = "complete" if volume.complete else "incomplete"
     remedies = "--resume continues it, --overwrite replaces it"
     return f"({state}, {volume.frame_count} frames); {remedies}"

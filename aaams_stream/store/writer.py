@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.codecs import Crc32cCodec
 
 from aaams_stream.errors import SinkError
 from aaams_stream.model import FrameSegmentation
-from aaams_stream.store.arrays import ChunkedArray, Table, frame_array
-from aaams_stream.store.counts import COUNTS, read_counts
+from aaams_stream.store.arrays import ChunkedArray, Table
+from aaams_stream.store.counts import read_counts
+from aaams_stream.store.guard import noticing_removal
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
@@ -33,7 +35,9 @@ from aaams_stream.store.layout import (
     write_final_table,
 )
 from aaams_stream.store.levels import build_levels
+from aaams_stream.store.stored import StoredArray, place_of
 from aaams_stream.store.tracks import build_tracks
+from aaams_stream.store.validate import COUNTS, sealed
 
 if TYPE_CHECKING:
     from aaams_stream.store.open import WriteLock
@@ -55,8 +59,8 @@ class VolumeWriter:
         header = Header.from_record(self._record)
         self.frames: int = self._record["frames_committed"]
         self.complete: bool = self._record["complete"]
-        self._ids = frame_array(array_in(root, "labels/ids/0"), self.frames)
-        self._video = frame_array(video_in(root), self.frames) if header.with_video else None
+        self._ids = ChunkedArray(array_in(root, "labels/ids/0"), self.frames)
+        self._video = ChunkedArray(video_in(root), self.frames) if header.with_video else None
         self._time = ChunkedArray(array_in(root, "time"), self.frames)
         self._tables = {name: Table(root, name, self.frames) for name in TABLES}
         rows = (self._tables[name].rows for name in ("segments", "events"))
@@ -69,7 +73,7 @@ class VolumeWriter:
         rgb: NDArray[np.uint8] | None = None,
     ) -> None:
         """Add the next frame; chunks are written as they fill."""
-        with sink_errors(self.path):
+        with noticing_removal(self._root), sink_errors(self.path):
             self._ids.append(segmentation.ids[None])
             if self._video is not None and rgb is not None:
                 self._video.append(rgb.transpose(2, 0, 1)[None])
@@ -87,7 +91,7 @@ class VolumeWriter:
         """
         if self.frames % CHUNK_FRAMES:
             raise ValueError(f"commit at whole chunks of {CHUNK_FRAMES}, not at {self.frames}")
-        with sink_errors(self.path):
+        with noticing_removal(self._root), sink_errors(self.path):
             self._flush()
             name = f"{self.frames:08d}"
             _save_state(self._root, name, state)
@@ -96,7 +100,7 @@ class VolumeWriter:
 
     def finish(self, ended: str) -> None:
         """Write what is left and mark the volume complete; `ended` says how the source ended."""
-        with sink_errors(self.path):
+        with noticing_removal(self._root), sink_errors(self.path):
             self._flush()
             segments, events = (self._tables[name].rows for name in ("segments", "events"))
             write_final_table(self._root, "tracks", build_tracks(self._root, segments, events))
@@ -121,7 +125,7 @@ class VolumeWriter:
     def _note(self, **changes: Any) -> None:
         self._record.update(changes)
         self._record[COUNTS] = self._counts.to_record()
-        self._root.attrs[KEY] = self._record
+        self._root.attrs[KEY] = sealed(self._record)
 
     def _forget_states(self, keep: str) -> None:
         group = group_in(self._root, "resume")
@@ -145,21 +149,31 @@ def _save_state(root: zarr.Group, name: str, state: Mapping[str, NDArray[Any]]) 
         shape=data.shape,
         chunks=(_PIECE,),
         dtype=np.uint8,
-        compressors=None,
+        compressors=[Crc32cCodec()],
         overwrite=True,
         dimension_names=("byte",),
     )
+    stored = StoredArray(array)
     for start in range(0, len(data), _PIECE):
-        array[start : start + _PIECE] = data[start : start + _PIECE]
+        stored[start : start + _PIECE] = data[start : start + _PIECE]
 
 
 def load_state(root: zarr.Group, frames: int) -> dict[str, NDArray[Any]] | None:
     """Return the state that was committed with frame `frames`; None before the first."""
     if frames == 0:
         return None
-    data = np.asarray(array_in(root, f"resume/{frames:08d}")[:])
-    with np.load(io.BytesIO(data.tobytes()), allow_pickle=False) as arrays:
-        return dict(arrays)
+    name = f"resume/{frames:08d}"
+    array = array_in(root, name)
+    if array.dtype != np.uint8 or len(array.shape) != 1:
+        raise SinkError(f"{place_of(root)}: {name} is no state of ours")
+    data = array[:]
+    try:
+        with np.load(io.BytesIO(data.tobytes()), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except MemoryError:
+        raise
+    except Exception as error:  # zip, headers of arrays, checksums: each has errors of its own
+        raise SinkError(f"{place_of(root)}: {name} is damaged ({error})") from error
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import pytest
 from support.commands import run
@@ -131,3 +132,33 @@ def test_segments_of_0_mean_what_they_mean_in_the_settings(photo, tmp_path):
     for name, more in (("a.npy", []), ("b.npy", ["--segments", "0"])):
         assert run("image", photo, "-o", tmp_path / name, "--quiet", *more) == 0
     assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0), ("1.5", Fraction(3, 2)), (".5", Fraction(1, 2)), ("2.", 2), ("1:02:03.5", 3723.5)],
+)
+def test_seconds_are_read_exactly(text, value):
+    assert options.seconds(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ":", "1:2:3:4", "1e400", "1e999999999", "1/0", "nan", "inf", "-1", "1_0", "²", "9" * 5000],
+)
+def test_seconds_that_are_none_are_refused_at_once(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"expected seconds or \[hh:\]mm:ss, got"):
+        options.seconds(text)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5", "²", "9" * 30, "--1"])
+def test_whole_numbers_that_are_none_are_refused(text):
+    assert options.whole_number("-12") == -12
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a whole number, got"):
+        options.whole_number(text)
+
+
+@pytest.mark.parametrize("text", ["inf", "nan", "-1", "x"])
+def test_levels_that_are_none_are_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a level from 0"):
+        options.level(text)

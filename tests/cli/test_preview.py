@@ -77,7 +77,7 @@ def test_preview_finishes_its_recording_when_it_is_stopped_as_a_service(tmp_path
         while viewer.see_frame().head["recorded"] < 3:
             pass
     process.terminate()
-    assert end(process)[0] == 130
+    assert end(process)[0] == 143
     (volume,) = tmp_path.iterdir()
     assert open_volume(volume).complete
 

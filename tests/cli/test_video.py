@@ -15,6 +15,7 @@ from support.volumes import HEADER, VERSION, fill, spoil_early_rows
 from aaams_stream import store
 from aaams_stream.cli import main, video
 from aaams_stream.cli.meter import Meter
+from aaams_stream.errors import SinkError
 from aaams_stream.store import open_volume
 
 
@@ -95,6 +96,13 @@ def test_ctrl_c_exits_with_130_and_can_be_resumed(run, clip, tmp_path, monkeypat
     code, out, _ = run("segment", clip, "-o", tmp_path / "a.zarr", "--resume")
     assert code == 0
     assert "20 frames, 8 of them from before" in out
+
+
+def test_resuming_what_is_complete_says_that_nothing_was_to_be_done(run, clip, tmp_path):
+    run("segment", clip, "-o", tmp_path / "a.zarr")
+    code, out, err = run("segment", clip, "-o", tmp_path / "a.zarr", "--resume")
+    told = f"{tmp_path / 'a.zarr'}: all 20 frames were there; nothing was to be done\n"
+    assert (code, out, err) == (0, told, "")
 
 
 def test_a_damaged_source_is_a_warning(run, tmp_path):
@@ -179,7 +187,7 @@ def test_info_reads_no_more_than_the_last_rows_of_a_table(run, tmp_path):
     writer.finish("complete")
     before = json.loads(run("info", path, "--json")[1])
     assert spoil_early_rows(path) > 100
-    with pytest.raises(RuntimeError):
+    with pytest.raises(SinkError, match="chunk events/"):
         len(open_volume(path).events)
     code, out, err = run("info", path, "--json")
     assert code == 0, err

@@ -51,30 +51,39 @@ def pictures(draw):
 
 
 @given(pictures())
-def test_measure_colours_adds_up_colours_and_motion_as_pixels_say(picture):
-    labels, planes, flow = picture
-    area, sums = np.empty(LABELS, np.int64), np.empty((LABELS, 8))
-    kernels.measure_colours(labels, planes, flow, area, sums)
+def test_measure_colours_adds_up_colours_as_pixels_say(picture):
+    labels, planes, _ = picture
+    sums = np.empty((LABELS, 6))
+    kernels.measure_colours(labels, planes, sums)
     for label in range(LABELS):
-        y, x = np.nonzero(labels == label)
-        assert area[label] == y.size
-        colours = planes[:, y, x].astype(np.float64)
-        expected = [*colours.sum(1), *(colours**2).sum(1), *-flow[y, x].sum(0)]
+        colours = planes[:, labels == label].astype(np.float64)
+        expected = [*colours.sum(1), *(colours**2).sum(1)]
         np.testing.assert_allclose(sums[label], expected, rtol=1e-5, atol=1e-4)
 
 
-def measure_shapes(labels, expected, count=LABELS):
+@given(pictures())
+def test_measure_motion_adds_up_motion_as_pixels_say(picture):
+    labels, _, flow = picture
+    area, sums = np.empty(LABELS, np.int64), np.empty((LABELS, 2))
+    kernels.measure_motion(labels, flow, area, sums)
+    for label in range(LABELS):
+        assert area[label] == np.count_nonzero(labels == label)
+        expected = -flow[labels == label].sum(0)
+        np.testing.assert_allclose(sums[label], expected, rtol=1e-5, atol=1e-4)
+
+
+def measure_shapes(labels, planes, expected, count=LABELS):
     area, perimeter = np.empty((2, count), np.int64)
     bbox, sums = np.empty((count, 4), np.int32), np.empty((count, 2))
-    shapes = labels, area, bbox, sums, perimeter
+    shapes = labels, planes, area, bbox, sums, perimeter
     pairs = find_pairs(kernels.measure_shapes, *shapes, expected=expected)
     return area, perimeter, bbox, sums, pairs
 
 
 @given(pictures())
 def test_measure_shapes_gives_what_the_pixels_say(picture):
-    labels = picture[0]
-    area, perimeter, bbox, sums, _ = measure_shapes(labels, 20)
+    labels, planes, _ = picture
+    area, perimeter, bbox, sums, _ = measure_shapes(labels, planes, 20)
     framed = np.pad(labels, 1, constant_values=-1)
     for label in range(LABELS):
         y, x = np.nonzero(labels == label)
@@ -104,38 +113,13 @@ def contacts(labels, planes):
 @given(pictures())
 def test_measure_shapes_finds_the_sides_two_segments_share(picture):
     labels, planes, _ = picture
-    first, second, sums = measure_shapes(labels, 20)[-1]
-    length = sums[:, 0]
-    assert (first < second).all()
-    pairs = zip(first.tolist(), second.tolist(), strict=True)
-    expected = {pair: n for pair, (n, _) in contacts(labels, planes).items()}
-    assert dict(zip(pairs, length.tolist(), strict=True)) == expected
-    sides = np.count_nonzero(np.diff(labels, axis=0)) + np.count_nonzero(np.diff(labels, axis=1))
-    assert length.sum() == sides
-
-
-@given(pictures())
-def test_find_contacts_finds_the_sides_two_segments_share(picture):
-    labels, planes, _ = picture
-    first, second, sums = find_pairs(kernels.find_contacts, labels, planes, expected=20)
+    first, second, sums = measure_shapes(labels, planes, 20)[-1]
     length, contrast = sums.T
     expected = contacts(labels, planes)
     pairs = list(zip(first.tolist(), second.tolist(), strict=True))
     assert sorted(pairs) == sorted(expected)
     for pair, n, total in zip(pairs, length, contrast, strict=True):
         assert (n, pytest.approx(total, rel=1e-5)) == expected[pair]
-
-
-@pytest.mark.parametrize("expected", [0, 2, 64, 256])
-def test_find_contacts_finds_all_pairs_however_many_were_expected(expected):
-    labels = np.arange(64, dtype=np.int32).reshape(8, 8)
-    planes = np.random.default_rng(0).uniform(0, 100, (3, 8, 8)).astype(np.float32)
-    found, many = (
-        find_pairs(kernels.find_contacts, labels, planes, expected=n) for n in (expected, 1000)
-    )
-    assert found[0].size == 112
-    for mine, theirs in zip(found, many, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
 
 
 @given(
@@ -147,7 +131,8 @@ def test_find_contacts_finds_all_pairs_however_many_were_expected(expected):
     st.integers(0, 40),
 )
 def test_measure_shapes_finds_all_pairs_however_many_were_expected(labels, expected):
-    few, many = (measure_shapes(labels, n, 40) for n in (expected, 1000))
+    planes = np.random.default_rng(0).uniform(0, 100, (3, *labels.shape)).astype(np.float32)
+    few, many = (measure_shapes(labels, planes, n, 40) for n in (expected, 1000))
     for mine, theirs in zip((*few[:-1], *few[-1]), (*many[:-1], *many[-1]), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -230,6 +215,23 @@ def test_tables_tell_what_the_ids_show_at_any_scale(scale, shape):
         assert (result.adjacency["contrast"] > 0).all()
 
 
+@pytest.mark.parametrize(("scale", "shape"), [*SIZES, (1.0, (96, 128))])
+def test_tables_tell_the_colours_of_the_frame_itself_at_any_scale(scale, shape):
+    segmenter = Segmenter(params(scale, segments=20))
+    for index in range(3):
+        rgb = cv2.resize(demo_frame(4 * index).rgb, shape[::-1])
+        result = segmenter.step(rgb)
+        planes = features.lab_planes(rgb)[:, :, : shape[1]].astype(np.float64)
+        for row in result.segments:
+            colours = planes[:, result.ids == row["id"]]
+            np.testing.assert_allclose(row["colour"], colours.mean(axis=1), atol=1e-3)
+            np.testing.assert_allclose(row["colour_spread"], colours.std(axis=1), atol=1e-2)
+        expected = contacts(result.ids, planes)
+        for row in result.adjacency:
+            length, gaps = expected[int(row["first"]), int(row["second"])]
+            assert row["contrast"] == pytest.approx(gaps / length, rel=1e-4)
+
+
 def test_measure_gives_modes_bandwidths_and_motion_in_pixels_of_the_frame():
     segmenter = Segmenter(params(0.5))
     for index in range(4):
@@ -237,8 +239,9 @@ def test_measure_gives_modes_bandwidths_and_motion_in_pixels_of_the_frame():
         result = segmenter.step(rgb)
     large = result.segments[result.segments["area"] > 1000]
     np.testing.assert_allclose(np.median(large["motion"], axis=0), (4.0, 0.0), atol=0.3)
-    picture = features.picture(features.resized(rgb, (120, 160)))
-    small, _ = measure(segmenter.state, segmenter.state.labels, picture, None)
+    scaled = features.resized(rgb, (120, 160))
+    picture = features.picture(scaled)
+    small, _ = measure(segmenter.state, segmenter.state.labels, scaled, picture, None)
     found = result.segments
     np.testing.assert_array_equal(found["id"], small["id"])
     np.testing.assert_allclose(found["mode"][:, :3], small["mode"][:, :3])

@@ -79,6 +79,8 @@ def test_mask_at_takes_the_segment_under_a_click(clip):
     np.testing.assert_array_equal(both, mask | (clip[0].ids == clip[0].ids[0, 0]))
     with pytest.raises(ConfigError, match="click at 320,7 lies outside the picture of 320x240"):
         aaams.mask_at(clip[0], [(320, 7)])
+    with pytest.raises(ConfigError, match=r"pairs of x and y, as in \[\(30, 3\)\]; got 30"):
+        aaams.mask_at(clip[0], (30, 3))
 
 
 def test_begin_following_refuses_masks_that_make_no_sense(clip):

@@ -12,6 +12,8 @@ from support.clips import film_times, moving_frames, write_clip
 from aaams_stream.errors import SinkError, SourceError
 from aaams_stream.run.render import OBJECTS, render_volume
 from aaams_stream.run.segment_video import segment_video
+from aaams_stream.run.stream import replay
+from aaams_stream.source import open_source
 from aaams_stream.store import open_volume
 
 
@@ -39,11 +41,71 @@ def test_render_asks_for_a_source_that_moved_or_changed(tmp_path):
     with pytest.raises(SourceError, match="has changed"):
         render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4")
     assert not (tmp_path / "o.mp4").exists()
-    write_clip(source, moving_frames(4), rate=10)
-    with pytest.raises(SourceError, match="ended after 4 frames of 11"):
+    with pytest.raises(SourceError, match=r"a\.mkv: is not what the volume was made from"):
         render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4", source=source)
     assert not (tmp_path / "o.mp4").exists()
     assert render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4", source=moved) == 11
+
+
+def live_volume(monkeypatch, tmp_path, **words):
+    """Segment a clip that cannot be read again, as a pipe cannot; return clip and volume."""
+    source = write_clip(tmp_path / "a.mkv", moving_frames(11), rate=10)
+
+    def unrepeatable(spec, clip):
+        opened = open_source(spec, clip)
+        opened.fingerprint = None
+        return opened
+
+    with monkeypatch.context() as patch:
+        patch.setattr("aaams_stream.run.segment_video.open_source", unrepeatable)
+        segment_video(source, tmp_path / "a.zarr", **words)
+    return source, tmp_path / "a.zarr"
+
+
+def test_render_never_draws_over_what_comes_now_where_a_volume_was_made_live(tmp_path, monkeypatch):
+    source, path = live_volume(monkeypatch, tmp_path)
+    remedy = (
+        r"a\.zarr: was made .* cannot be read again; name .* --source, or segment with --with-vi"
+    )
+    with pytest.raises(SourceError, match=remedy):
+        render_volume(path, tmp_path / "o.mp4")
+    with pytest.raises(SourceError, match=remedy):
+        next(replay(open_volume(path)))
+    assert not (tmp_path / "o.mp4").exists()
+    assert render_volume(path, tmp_path / "o.mp4", source=source) == 11
+    write_clip(source, moving_frames(4), rate=10)
+    with pytest.raises(SourceError, match="ended after 4 frames of 11"):
+        render_volume(path, tmp_path / "o.mp4", source=source, overwrite=True)
+
+
+def test_render_draws_a_volume_made_live_that_has_its_pictures(tmp_path, monkeypatch):
+    source, path = live_volume(monkeypatch, tmp_path, with_video=True)
+    source.unlink()
+    assert render_volume(path, tmp_path / "o.mp4") == 11
+
+
+def test_render_knows_the_source_of_a_volume_with_an_older_fingerprint(tmp_path, monkeypatch):
+    source = write_clip(tmp_path / "a.mkv", moving_frames(11), rate=10)
+
+    def older(spec, clip):
+        opened = open_source(spec, clip)
+        opened.fingerprint = opened.fingerprint.split()[0]
+        return opened
+
+    with monkeypatch.context() as patch:
+        patch.setattr("aaams_stream.run.segment_video.open_source", older)
+        segment_video(source, tmp_path / "a.zarr")
+    assert render_volume(tmp_path / "a.zarr", tmp_path / "o.mp4") == 11
+    assert segment_video(source, tmp_path / "a.zarr", resume=True).resumed_from == 11
+
+
+def test_render_says_that_a_volume_is_not_complete(clip, tmp_path, press_at):
+    with pytest.raises(KeyboardInterrupt):
+        segment_video(clip, tmp_path / "a.zarr", progress=press_at(11))
+    with pytest.raises(SinkError, match=r"is not complete \(16 frames so far\); .* with --partial"):
+        render_volume(tmp_path / "a.zarr", tmp_path / "a.mp4")
+    assert not (tmp_path / "a.mp4").exists()
+    assert render_volume(tmp_path / "a.zarr", tmp_path / "a.mp4", partial=True) == 16
 
 
 def test_render_refuses_a_volume_without_frames(clip, tmp_path):

@@ -58,7 +58,7 @@ def test_frames_may_share_their_memory_and_be_grey():
     ("given", "message"),
     [
         (np.zeros((48, 64, 3), np.uint8), "one after the other, got one array of shape"),
-        (7, "the name of an input or frames one after the other, got 7"),
+        (7, "the name of an input or frames one after the other, got int"),
         ([], "no frame decodes"),
     ],
 )

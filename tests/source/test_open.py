@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import os
 import signal
@@ -19,8 +20,8 @@ import pytest
 from support.clips import H264, moving_frames, read_source, write_clip, write_images
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip
-from aaams_stream.source import open_source
+from aaams_stream.model import Clip, same_source
+from aaams_stream.source import fingerprint, open_source
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,38 @@ def test_fingerprints_of_folders_tell_pictures_of_the_same_names_and_lengths_apa
     assert prints[0] == prints[2] != prints[1]
 
 
+def test_fingerprints_tell_files_apart_that_differ_in_the_middle_alone(tmp_path):
+    """As films do that were cut anew, and files that a disk has damaged."""
+    path, data = tmp_path / "a.bin", bytearray(8 << 20)
+    path.write_bytes(data)
+    before = fingerprint(path)
+    data[4 << 20 : 5 << 20] = b"x" * (1 << 20)
+    path.write_bytes(data)
+    assert fingerprint(path) != before
+    assert fingerprint(path).split()[0] == before.split()[0]
+
+
+def test_fingerprints_look_at_every_byte_of_a_short_file(tmp_path):
+    path, data = tmp_path / "a.bin", bytearray(3 << 20)
+    path.write_bytes(data)
+    before = fingerprint(path)
+    for at in (0, 1 << 20, (3 << 19) + 7, (2 << 20) - 1, (3 << 20) - 1):
+        changed = bytearray(data)
+        changed[at] = 1
+        path.write_bytes(changed)
+        assert fingerprint(path) != before
+
+
+def test_fingerprints_of_older_volumes_are_known_again(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"film")
+    ends = hashlib.sha256(b"4" + b"film" * 2).hexdigest()  # length, first and last megabyte
+    assert same_source(f"sha256:{ends}", fingerprint(path))
+    assert not same_source(f"sha256:{ends[::-1]}", fingerprint(path))
+    assert not same_source(None, fingerprint(path))
+    assert not same_source(fingerprint(path), None)
+
+
 def sound_only(path):
     with av.open(str(path), "w") as container:
         stream = container.add_stream("pcm_s16le", rate=8000)
@@ -114,6 +147,8 @@ def test_open_source_tells_wrong_inputs_apart(tmp_path, clip):
     empty.touch()
     text.write_text("no film, but a letter " * 50)
     sound_only(sound)
+    notes = tmp_path / "notes.nfo"
+    notes.write_text("a letter that FFmpeg would play as a film, line by line\n" * 50)
     folder = tmp_path / "folder"
     folder.mkdir()
     with socket.socket() as probe:
@@ -124,6 +159,7 @@ def test_open_source_tells_wrong_inputs_apart(tmp_path, clip):
         empty: "the file is empty",
         text: "not a video",
         sound: "no video stream",
+        notes: "only text or a codec it lacks",
         folder: "no images found",
         tmp_path / "*.png": "no images found",
         "camera:77": "there is no such camera",
@@ -154,6 +190,15 @@ def test_open_source_refuses_impossible_clips(clip, options):
         ("demo", {"duration": Fraction(10**400)}, "duration must be > 0"),
         ("demo", {"start": float("nan")}, "start must be >= 0"),
         ("demo", {"every": 2.5}, "whole number"),
+        ("demo", {"every": float("inf")}, "whole number"),
+        ("demo", {"every": "2"}, "every must be a whole number, got '2'"),
+        ("demo", {"start": "00:01"}, "start must be a number of seconds, got '00:01'"),
+        ("demo", {"duration": "1"}, "duration must be a number of seconds"),
+        ("demo", {"start": 10**400}, "got a number beyond all bounds"),
+        ("demo", {"size": 640}, "size must be a width and a height"),
+        ("demo", {"size": (64.5, 48)}, "size must be a width and a height"),
+        ("http://a\0b/", {}, "no address holds a NUL"),
+        (np.zeros((4, 5, 3), np.uint8), {}, r"got ndarray of shape \(4, 5, 3\); frames at hand"),
         ("demo", {"size": (100_000, 100_000)}, "at most 67108864 pixels"),
     ],
 )
@@ -197,4 +242,33 @@ def test_open_source_heeds_ctrl_c_while_it_waits_for_a_silent_pipe():
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(60) != 0
+        assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]
+
+
+# Listens, says where, and never answers.
+SILENT = """
+import socket, threading
+from aaams_stream.source import open_source
+
+with socket.create_server(("127.0.0.1", 0)) as server:
+    def listen():
+        connection = server.accept()[0]
+        connection.recv(1)
+        print("asked", flush=True)
+        threading.Event().wait()
+    threading.Thread(target=listen, daemon=True).start()
+    open_source(f"http://127.0.0.1:{server.getsockname()[1]}/a.mp4")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are a POSIX matter")
+def test_open_source_heeds_ctrl_c_while_an_address_is_silent():
+    process = subprocess.Popen(
+        [sys.executable, "-c", SILENT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) != 0
+        # after FFmpeg's own ten seconds this would be a SourceError
         assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]

@@ -13,7 +13,8 @@ from zarr.codecs import TransposeCodec
 from aaams_stream import store
 from aaams_stream.model import EVENT_DTYPE
 from aaams_stream.store import layout, open_volume
-from aaams_stream.store.arrays import ChunkedArray, Table, frame_array
+from aaams_stream.store.arrays import ChunkedArray, Table
+from aaams_stream.store.stored import StoredArray
 
 
 def test_table_writes_rows_without_waiting_for_a_commit(tmp_path):
@@ -39,8 +40,10 @@ def test_table_has_rows_that_cross_chunks(tmp_path):
 def empty_array(chunk=4, order=None):
     """Return an array of rows of three in memory; order: in which a chunk's axes are kept."""
     filters = [] if order is None else [TransposeCodec(order=order)]
-    return zarr.create_array(
-        {}, shape=(0, 3), chunks=(chunk, 3), dtype=np.int32, filters=filters, fill_value=0
+    return StoredArray(
+        zarr.create_array(
+            {}, shape=(0, 3), chunks=(chunk, 3), dtype=np.int32, filters=filters, fill_value=0
+        )
     )
 
 
@@ -80,10 +83,10 @@ def test_chunked_array_forgets_rows_that_do_not_count(written, lost, more):
     np.testing.assert_array_equal(array[:], numbered(0, written + more))
 
 
-def test_frame_array_writes_chunks_that_are_empty_too():
+def test_stored_array_writes_chunks_that_are_empty_too():
     kept: dict[str, object] = {}
     array = zarr.create_array(kept, shape=(0, 2), chunks=(2, 2), dtype=np.uint8, fill_value=0)
-    frame_array(array, 0).append(np.zeros((4, 2), np.uint8))
+    ChunkedArray(StoredArray(array), 0).append(np.zeros((4, 2), np.uint8))
     assert sorted(name for name in kept if "/c/" in f"/{name}") == ["c/0/0", "c/1/0"]
 
 

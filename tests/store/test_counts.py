@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
 import pytest
+from support.older import edit_record
 from support.volumes import HEADER, VERSION, fill
 
 from aaams_stream import store
 from aaams_stream.model import EventKind
 from aaams_stream.store import open_volume
-from aaams_stream.store.layout import KEY
 
 
 def expected(results):
@@ -28,9 +27,7 @@ def counts_of(path):
 
 def forget_counts(path):
     """Make a volume one that was written before there were counts."""
-    text = json.loads((path / "zarr.json").read_text())
-    del text["attributes"][KEY]["counts"]
-    (path / "zarr.json").write_text(json.dumps(text))
+    edit_record(path, counts=None)
 
 
 def test_counts_are_those_of_the_tables(whole):

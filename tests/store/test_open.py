@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from support.volumes import HEADER, VERSION, files, fill
 from aaams_stream import store
 from aaams_stream.errors import SinkError
 from aaams_stream.params import Params
+from aaams_stream.store import open as locking
 from aaams_stream.store import open_volume
 
 
@@ -86,7 +88,7 @@ def test_resume_says_so_if_a_part_is_missing(tmp_path):
     fill(writer, 8)
     writer.release()
     shutil.rmtree(path / "time")
-    with pytest.raises(SinkError, match=r"part of the volume is missing.*--overwrite begins anew"):
+    with pytest.raises(SinkError, match=r"part of the volume is missing \(time\)"):
         store.resume(path, HEADER, VERSION)
 
 
@@ -179,7 +181,7 @@ def test_opening_tells_other_schema_versions_from_strangers(tmp_path):
     record = json.loads((path / "zarr.json").read_text())
     record["attributes"]["aaams_stream"]["schema"] = 99
     (path / "zarr.json").write_text(json.dumps(record))
-    with pytest.raises(SinkError, match="schema version 99, this program reads 2 and 3"):
+    with pytest.raises(SinkError, match="schema version 99, this program reads 2, 3 and 4"):
         open_volume(path)
     with pytest.raises(SinkError, match="another schema version"):
         store.create(path, HEADER, VERSION)
@@ -227,3 +229,37 @@ def test_lock_lets_one_process_write_a_volume_at_a_time(tmp_path):
     fill(writer, 9, commit=False)
     writer.finish("complete")
     assert others() == ["taken", "taken"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_of_processes_that_begin_a_volume_at_once_one_wins_and_holds_it(tmp_path, overwrite):
+    command = [sys.executable, str(TESTS / "support" / "race.py"), str(tmp_path), "8"]
+    done = subprocess.run(
+        command + ["overwrite"] * overwrite,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=TESTS.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS)))},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["8", "0"], done.stderr
+
+
+def test_resume_is_not_taken_in_by_a_folder_that_was_replaced(tmp_path, monkeypatch):
+    """Between opening a folder and locking it, another process may put a new one in its place."""
+    path, flock = tmp_path / "a.zarr", locking.fcntl.flock
+    store.create(path, HEADER, VERSION).release()
+    winners = []
+
+    def late(handle, operation):
+        if not winners:
+            winners.append(None)  # the one below is let through
+            winners.append(store.create(path, HEADER, VERSION, overwrite=True))
+        return flock(handle, operation)
+
+    monkeypatch.setattr(locking.fcntl, "flock", late)
+    with pytest.raises(SinkError, match="is being written by another process"):
+        locking.WriteLock(path, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.model import HIERARCHY_DTYPE
+from support.older import edit_record
 
 
 def drawn_merges(rng: np.random.Generator, *scenes: int) -> NDArray[Any]:
@@ -29,9 +29,7 @@ def drawn_merges(rng: np.random.Generator, *scenes: int) -> NDArray[Any]:
 
 
 def drop_levels(path: Path) -> None:
-    """Make a volume one of schema 2, as earlier builds wrote it."""
+    """Make a volume one of schema 2, as earlier builds wrote it but for checksums."""
     for table in ("hierarchy", "objects"):
         shutil.rmtree(path / table)
-    record = json.loads((path / "zarr.json").read_text())
-    record["attributes"]["aaams_stream"]["schema"] = 2
-    (path / "zarr.json").write_text(json.dumps(record))
+    edit_record(path, schema=2)

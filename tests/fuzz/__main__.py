@@ -1,0 +1,50 @@
+"""All campaigns, or one, for so many minutes: `python -m tests.fuzz --minutes 30`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS)]
+
+from fuzz import containers  # noqa: E402  found only now
+from fuzz.harness import campaign  # noqa: E402
+
+NAMES = ("containers", "settings", "arguments", "volumes")
+
+
+def main() -> int:
+    """Run campaigns; 1 if one of them found something."""
+    known = [name for name in NAMES if importlib.util.find_spec(f"fuzz.{name}")]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0, help="for all of them together")
+    parser.add_argument("--cases", type=int, help="of each, at most")
+    parser.add_argument("--only", choices=known)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--films", type=Path, help="a folder of films to damage, too")
+    args = parser.parse_args()
+    names = [args.only] if args.only else known
+    if args.films is not None:
+        containers.MORE += [path for path in sorted(args.films.iterdir()) if path.is_file()]
+    found = 0
+    for name in names:
+        print(f"{name}: seed {args.seed}", flush=True)
+        report = campaign(
+            importlib.import_module(f"fuzz.{name}"),
+            args.seed,
+            count=args.cases,
+            seconds=60 * args.minutes / len(names),
+            tell=lambda line: print(f"WRONG {line}", flush=True),
+        )
+        found += len(report.failures)
+        print(f"{name}: {report.cases} cases, {len(report.failures)} wrong, {report.seconds:.0f} s")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
