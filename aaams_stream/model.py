@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fractions import Fraction
 from typing import Any
@@ -119,16 +119,46 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
+class Timecode:
+    """A time told by frames: `Timecode(120)` is frame 120, counted from 0.
+
+    With seconds, as in hh:mm:ss:ff, it is so many frames later, where a second has a whole number
+    of frames (30 at 29.97 a second, as timecodes without dropped numbers count).
+    """
+
+    frames: int
+    seconds: int = 0
+
+    def number(self, rate: Fraction) -> int:
+        """Return the number of the frame."""
+        return self.seconds * max(1, round(rate)) + self.frames
+
+
+@dataclass(frozen=True, slots=True)
 class Clip:
     """Which part of an input is wanted, and how large; by default all of it, as it is."""
 
-    start: float | Fraction | None = None  # seconds from the first frame
-    duration: float | Fraction | None = None  # seconds
+    start: float | Fraction | Timecode | None = None  # seconds from the first frame, or by frames
+    duration: float | Fraction | Timecode | None = None  # seconds, or so many frames
     every: int = 1  # keep each n-th frame
     size: tuple[int, int] | None = None  # width and height to scale to
 
+    def at_rate(self, rate: Fraction) -> Clip:
+        """Return the clip with all times in seconds, for a video of so many frames a second."""
+        start, duration = self.start, self.duration
+        # it begins and ends half a frame early: times in files are rounded, up or down
+        early = Fraction(1, 2) / rate
+        if isinstance(duration, Timecode):
+            begins_early = isinstance(start, Timecode) and start.number(rate) > 0
+            duration = duration.number(rate) / rate - (0 if begins_early else early)
+        if isinstance(start, Timecode):
+            start = max(Fraction(0), start.number(rate) / rate - early)
+        return replace(self, start=start, duration=duration)
+
     def to_record(self) -> dict[str, Any]:
-        """Return the clip as plain values, for metadata."""
+        """Return the clip as plain values, for metadata; its times must be in seconds."""
+        if isinstance(self.start, Timecode) or isinstance(self.duration, Timecode):
+            raise ValueError("a clip told by frames is in seconds only at a rate; see at_rate")
         return {
             "start": None if self.start is None else float(self.start),
             "duration": None if self.duration is None else float(self.duration),

@@ -45,11 +45,11 @@ def add_commands(commands: Any) -> None:
     what.add_argument(
         "--start",
         metavar="TIME",
-        type=options.seconds,
-        help="seconds or [hh:]mm:ss from the first frame",
+        type=options.moment,
+        help="seconds or [hh:]mm:ss from the first frame, hh:mm:ss:ff, or a frame, as 120f",
     )
     what.add_argument(
-        "--duration", metavar="TIME", type=options.seconds, help="length of the stretch"
+        "--duration", metavar="TIME", type=options.moment, help="length of the stretch"
     )
     what.add_argument(
         "--partial", action="store_true", help="take what is there of an incomplete volume"
@@ -63,19 +63,21 @@ def add_commands(commands: Any) -> None:
 def run_export(args: argparse.Namespace) -> int:
     """Export a volume."""
     from aaams_stream.export import Selection, export_volume
+    from aaams_stream.model import Clip
     from aaams_stream.run.picture_names import picture_names
     from aaams_stream.store import open_volume
 
+    meter = Meter(args.quiet)
+    begun = time.monotonic()
+    volume = open_volume(args.volume)
+    wanted = Clip(args.start, args.duration).at_rate(volume.header.rate).to_record()
     selection = Selection(
         min_area=args.min_area,
         max_area=args.max_area,
         min_life=args.min_life,
-        start=None if args.start is None else float(args.start),
-        duration=None if args.duration is None else float(args.duration),
+        start=wanted["start"],
+        duration=wanted["duration"],
     )
-    meter = Meter(args.quiet)
-    begun = time.monotonic()
-    volume = open_volume(args.volume)
     try:
         frames = export_volume(
             options.seen_at(volume, args),

@@ -56,7 +56,7 @@ def add_commands(commands: Parsers) -> None:
         help="frames a second to keep up: quality gives way to it and comes back (default: the "
         "source's rate; 0: never give way)",
     )
-    what.add_argument("--start", metavar="TIME", type=options.seconds, help="where a file begins")
+    what.add_argument("--start", metavar="TIME", type=options.moment, help="where a file begins")
     what.add_argument("--once", action="store_true", help="do not play a file over and over")
     where = preview.add_argument_group("where it is shown")
     where.add_argument("--window", action="store_true", help="in a window instead of a page")

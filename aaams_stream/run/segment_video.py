@@ -23,7 +23,7 @@ from aaams_stream import store as stores
 from aaams_stream.core.threads import thread_count
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.errors import ConfigError, SinkError
-from aaams_stream.model import Clip, Frame
+from aaams_stream.model import Clip, Frame, Timecode
 from aaams_stream.params import Params, resolve
 from aaams_stream.paths import expanded
 from aaams_stream.run.interrupt import Stopped, noting_stop
@@ -99,8 +99,8 @@ def segment_video(
     params: Params | str | Path | None = None,
     *,
     segments: int | None = None,
-    start: float | Fraction | None = None,
-    duration: float | Fraction | None = None,
+    start: float | Fraction | Timecode | None = None,
+    duration: float | Fraction | Timecode | None = None,
     every: int = 1,
     size: tuple[int, int] | None = None,
     with_video: bool = False,
@@ -213,7 +213,7 @@ def _header(job: Job, frames: Source) -> stores.Header:
         time_base=frames.time_base,
         spec=frames.spec,
         fingerprint=frames.fingerprint,
-        selection=job.clip.to_record(),
+        selection=frames.clip.to_record(),
         configuration=job.params.to_dict(),
         with_video=job.with_video,
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip, Frame, FrameSegmentation, same_source
+from aaams_stream.model import Clip, Frame, FrameSegmentation, Timecode, same_source
 from aaams_stream.params import Params
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
@@ -34,8 +34,8 @@ def stream(
     params: Params | str | Path | None = None,
     *,
     segments: int | None = None,
-    start: float | Fraction | None = None,
-    duration: float | Fraction | None = None,
+    start: float | Fraction | Timecode | None = None,
+    duration: float | Fraction | Timecode | None = None,
     every: int = 1,
     size: tuple[int, int] | None = None,
 ) -> Generator[FrameSegmentation]:

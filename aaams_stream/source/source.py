@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip, Frame
+from aaams_stream.model import Clip, Frame, Timecode
 from aaams_stream.source.marks import SETTLED, Entry, Mark, Marks, Sizes, checksum
 from aaams_stream.source.pixels import Converter, Picture
 
@@ -92,6 +92,7 @@ class Source:
         self.warnings: list[str] = []
         self._reader = reader
         self._converter = Converter()
+        self.clip = clip = clip.at_rate(reader.rate)  # all of it in seconds
         self._start, self._duration = _exact(clip.start), _exact(clip.duration)
         self._every = int(clip.every)
         self._marks = Marks()
@@ -303,5 +304,6 @@ class Source:
         )
 
 
-def _exact(seconds: float | Fraction | None) -> Fraction | None:
+def _exact(seconds: float | Fraction | Timecode | None) -> Fraction | None:
+    assert not isinstance(seconds, Timecode)
     return None if seconds is None else Fraction(seconds).limit_denominator(10**9)
