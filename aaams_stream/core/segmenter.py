@@ -93,6 +93,9 @@ class Segmenter:
     def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
         """Segment the next frame.
 
+        Frames may come from anywhere, as long as they keep their size: any iterable will do for
+        `map(segmenter.step, frames)`, and for `aaams_stream.stream`, which uses several threads.
+
         Args:
             rgb: the picture, (h, w) or (h, w, 3) uint8, of the size of the first.
             time: its presentation time in seconds, which is passed on.
