@@ -238,7 +238,7 @@ def _merge(
     min_areas = _min_areas(picture, params, tuning)
     owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
     graph = build_rag(owner, picture, ones, tuning, flow, singles)
-    grown = state.index - state.tracks.first_frame > tuning.probation
+    grown = state.index - state.tracks.first_frame > tuning.settle
     origins = find_origins(graph, refined, seen.pixels.warped, grown)
     few = len(state.tracks.ids) < params.stream.segments
     limits = MergeLimits(
