@@ -41,8 +41,9 @@ OWNERS = {
     "numba": {"kernels", "jit"},
     "cv2": {"core/features", "files", "source/images", "draw", "live"},
     "av": {"source", "draw"},
-    "zarr": {"store"},
+    "zarr": {"store", "export/geff"},
     "google_crc32c": {"store"},  # which zarr brings along for its own checksums
+    "websockets": {"live"},
     "matplotlib": {"draw"},
     "sklearn": {"points"},  # in `__sklearn_tags__` alone, which only scikit-learn calls
 }

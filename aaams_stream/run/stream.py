@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
@@ -15,34 +15,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip, Frame, FrameSegmentation, same_source
+from aaams_stream.model import Clip, Frame, FrameSegmentation, Timecode, same_source
 from aaams_stream.params import Params
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
 from aaams_stream.source import open_source
+from aaams_stream.source.given import open_frames
 
 if TYPE_CHECKING:
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.source import Source
+    from aaams_stream.source.given import GivenFrame
     from aaams_stream.store import Header, Volume
 
 
 def stream(
-    source: str | Path,
+    source: str | Path | Iterable[GivenFrame],
     params: Params | str | Path | None = None,
     *,
     segments: int | None = None,
-    start: float | Fraction | None = None,
-    duration: float | Fraction | None = None,
+    start: float | Fraction | Timecode | None = None,
+    duration: float | Fraction | Timecode | None = None,
     every: int = 1,
     size: tuple[int, int] | None = None,
 ) -> Generator[FrameSegmentation]:
     """Segment a source live: yield each frame as it is done, with its picture.
 
-    Takes what `segment_video` takes, and stores nothing. No frame depends on one that follows.
+    Takes what `segment_video` takes, and stores nothing; or any iterable of frames, such as a
+    generator that reads a camera: arrays (h, w) or (h, w, 3) uint8 in RGB order, each by itself, 25
+    a second, or in a pair with its time in seconds. No frame depends on one that follows.
     Decoding and the stages of the segmenter run on threads of their own, a few frames ahead of
     what was yielded; they end with the generator. A frame can be asked for its `groups` until the
     next one is.
+
+    Args:
+        source: a file, a folder or pattern of images, `camera:N`, an address, `-` or `demo`.
+        params: settings, a path to a TOML file or the name of a set; None for the defaults.
+        segments: the wanted number per frame, instead of the settings'.
+        start: seconds from the first frame at which to begin.
+        duration: seconds of the source to segment.
+        every: keep each n-th frame.
+        size: width and height to scale the frames to.
+
+    Yields:
+        Each frame with ids, tables, events and its picture.
+
+    Raises:
+        ConfigError: settings or arguments are wrong.
+        SourceError: the source cannot be opened.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> for frame in aaams.stream("demo", duration=0.1, size=(160, 120)):
+        ...     print(frame.index, frame.ids.shape, frame.rgb.shape)
+        0 (120, 160) (120, 160, 3)
+        1 (120, 160) (120, 160, 3)
+        2 (120, 160) (120, 160, 3)
     """
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.segmenter import Segmenter
@@ -53,7 +81,7 @@ def stream(
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
     left = threading.Event()
-    with open_source(source, Clip(start, duration, every, size)) as frames:
+    with _opened(source, Clip(start, duration, every, size)) as frames:
         beside = several or frames.live or frames.remote  # see `run_job`
         depth, ahead = (1, AHEAD) if beside else (0, 0)
 
@@ -76,6 +104,13 @@ def stream(
                 yield dataclasses.replace(result, rgb=frame.rgb, grouping=grouping)
 
 
+def _opened(source: str | Path | Iterable[GivenFrame], clip: Clip) -> Source:
+    """Open an input by its name, or frames that are at hand."""
+    if isinstance(source, str | Path):
+        return open_source(source, clip)
+    return open_frames(source, clip)
+
+
 def _groups_of(levels: LiveLevels, index: int, segments: int) -> NDArray[np.uint32]:
     """Return the group of each id of a frame, which must be the newest."""
     if levels.newest != index:
@@ -92,23 +127,42 @@ def _groups_of(levels: LiveLevels, index: int, segments: int) -> NDArray[np.uint
 def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameSegmentation]:
     """Yield the frames of a volume as `stream` would have, with their pictures.
 
-    The pictures come from `source` if given, else from the volume if they are stored there, else
-    from where the volume was made.
+    Args:
+        volume: from `open_volume`, or a view of one.
+        source: where the pictures come from; None: from the volume if they are stored there, else
+            from where the volume was made.
+
+    Yields:
+        Each frame with ids, tables, events and its picture.
+
+    Raises:
+        SourceError: the pictures cannot be found, or are others than they were.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "again.zarr", duration=0.1, size=(160, 120))
+        >>> [frame.index for frame in aaams.replay(aaams.open_volume("again.zarr"))]
+        [0, 1, 2]
     """
     times = volume.times
     with closing(pictures_of(volume, source)) as pictures:
         for t, picture in zip(range(volume.frame_count), pictures, strict=False):
-            yield FrameSegmentation(
-                index=t,
-                time=float(times[t]),
-                ids=volume.ids[t],
-                segments=volume.segments(t),
-                adjacency=volume.adjacency(t),
-                events=volume.events_at(t),
-                stats={},
-                rgb=picture.rgb,
-                grouping=lambda segments: volume.groups(segments=segments),
-            )
+            yield frame_at(volume, t, float(times[t]), picture.rgb)
+
+
+def frame_at(volume: Volume, t: int, time: float, rgb: NDArray[np.uint8]) -> FrameSegmentation:
+    """Return one frame of a volume as `stream` would have yielded it; `time` as in its `times`."""
+    return FrameSegmentation(
+        index=t,
+        time=time,
+        ids=volume.ids[t],
+        segments=volume.segments(t),
+        adjacency=volume.adjacency(t),
+        events=volume.events_at(t),
+        stats={},
+        rgb=rgb,
+        grouping=lambda segments: volume.groups(segments=segments),
+    )
 
 
 def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
@@ -117,8 +171,7 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
     if source is None and volume.video is not None:
         for index, seconds in enumerate(volume.times):
             when = round(Fraction(float(seconds)) / header.time_base) * header.time_base
-            rgb = np.ascontiguousarray(volume.video[index].transpose(1, 2, 0))
-            yield Frame(index, when, rgb)
+            yield Frame(index, when, volume.video[index])
         return
     if source is None and header.fingerprint is None:
         raise SourceError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
     from aaams_stream.core.levels import levels_of_frame
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
-    from aaams_stream.kernels import measure
+    from aaams_stream.kernels import measure, wire
     from aaams_stream.params import Params
 
     ids = frame.ids
@@ -61,7 +62,9 @@ def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
     live.groups(2)
     live.merges()
     rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
-    measure.find_runs(ids, np.unique(ids), rows, lengths)
+    runs = measure.find_runs(ids, np.unique(ids), rows, lengths)
+    codes, values = np.empty(3 * ids.size, np.uint8), np.empty(8 * ids.size, np.uint8)
+    wire.code_runs(rows, lengths, runs, ids.shape[1], codes, values)
 
 
 def warm_metrics() -> None:
@@ -87,13 +90,21 @@ def warm_export() -> None:
     from aaams_stream.source.demo import demo_frame
 
     labels, boxes = np.zeros((1, 1), np.int32), np.array([[0, 0, 1, 1]], np.int32)
-    rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), np.zeros(2, np.int64))
+    bounds = np.zeros(2, np.int64)
+    rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), bounds)
+    rle.find_crop_runs(labels, labels[0], boxes, np.empty(32, np.int32), bounds)
     pictures = [demo_frame(index).rgb[::2, ::2].copy() for index in range(2)]
     segmenter = Segmenter()
     frames = [dataclasses.replace(segmenter.step(rgb), rgb=rgb) for rgb in pictures]
     pool(frames[0].ids, pictures[0])
     for _ in follow(frames, frames[0].ids == frames[0].ids[60, 80]):
         pass
+
+
+@functools.cache
+def warm_following() -> None:
+    """Follow something small, once in a process."""
+    warm_export()
 
 
 # What `aaams-stream warmup SUBJECT` runs.
