@@ -179,6 +179,7 @@ def build(root: zarr.Group, header: Header, chunk_rows: int = ROWS) -> None:
                 dimension_names=("t", "c", "y", "x"),
             )
     _create_column(root, "time", Column(np.dtype(np.float64), None, None), "t", chunk_rows)
+    root.update_attributes({"coordinates": "time"})  # to xarray: not data, but where they lie
     for table, columns in TABLES.items():
         group = root.create_group(table)
         for name, column in columns.items():
