@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from aaams_stream.core.pool import pool
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
     from aaams_stream.model import EventKind, FrameSegmentation, SegmentGraph
+    from aaams_stream.objects.follower import Follower, Scene, Sighting
+    from aaams_stream.objects.memory import Followed
     from aaams_stream.objects.tracker import (
-        Followed,
         begin_following,
         follow,
         keep_following,
@@ -37,13 +38,16 @@ _HOMES = {
     "AaamsError": "errors",
     "ConfigError": "errors",
     "EventKind": "model",
-    "Followed": "objects.tracker",
+    "Followed": "objects.memory",
+    "Follower": "objects.follower",
     "FrameSegmentation": "model",
     "ImageSegmentation": "core.image",
     "LiveLevels": "core.live_levels",
     "Params": "params",
     "SegmentGraph": "model",
+    "Scene": "objects.follower",
     "Segmenter": "run.compiled",
+    "Sighting": "objects.follower",
     "SinkError": "errors",
     "SourceError": "errors",
     "Volume": "store",
@@ -65,12 +69,15 @@ __all__ = [
     "ConfigError",
     "EventKind",
     "Followed",
+    "Follower",
     "FrameSegmentation",
     "ImageSegmentation",
     "LiveLevels",
     "Params",
+    "Scene",
     "SegmentGraph",
     "Segmenter",
+    "Sighting",
     "SinkError",
     "SourceError",
     "Volume",

@@ -36,7 +36,7 @@ except ImportError:  # Windows
 STREAM_FILES = (
     *("agglomerate", "associate", "features", "flow", "label_maps", "level_sums", "levels"),
     *("mean_shift", "measure", "merge_tree", "modes", "motion_split", "propagate", "recover"),
-    *("refine", "refresh", "region_graph", "transport", "upsample"),
+    *("refine", "refresh", "region_graph", "transport", "upsample", "wire"),
 )
 _log = logging.getLogger(__name__)
 Kernel: TypeAlias = Any  # numba's dispatcher, of which parts are needed that have no types

@@ -286,7 +286,27 @@ def build_graph(
 
 @dataclass(frozen=True, slots=True)
 class FrameSegmentation:
-    """What the segmenter makes of one frame; final once handed out."""
+    """What the segmenter makes of one frame; final once handed out.
+
+    Attributes:
+        index: number of the frame, from 0.
+        time: presentation time in seconds, where it is known.
+        ids: (h, w) uint32, track ids from 1.
+        segments: a row per segment, in order of id; the columns of the table `segments`.
+        adjacency: a row per pair of segments that touch; the columns of the table `adjacency`.
+        events: what happened to ids, in order; see `EventKind`.
+        stats: segments, share of pixels taken over from the frame before, seconds per stage.
+        rgb: (h, w, 3) uint8, the picture, where a stream brings it along.
+        grouping: what `groups` asks, where a tree over tracks is kept.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> frame = next(aaams.stream("demo", duration=0.1, size=(160, 120)))
+        >>> int(frame.segments["area"].sum()) == frame.ids.size
+        True
+        >>> frame.groups(segments=10)[frame.ids].shape
+        (120, 160)
+    """
 
     index: int
     time: float | None  # presentation time in seconds

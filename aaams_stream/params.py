@@ -40,8 +40,9 @@ def _require_word(key: str, words: tuple[str, ...], value: str) -> None:
 class DomainParams:
     """Detail and vicinity of one feature domain, both squared as the paper prints them.
 
-    sigma2: the squared base bandwidth σ²: the least detail wanted.
-    epsilon2: the squared vicinity ε² within which clusters may merge.
+    Attributes:
+        sigma2: the squared base bandwidth σ²: the least detail wanted.
+        epsilon2: the squared vicinity ε² within which clusters may merge.
     """
 
     sigma2: float
@@ -58,10 +59,11 @@ class DomainParams:
 class CoreParams:
     """When Alg. 1 stops.
 
-    delta: a cluster has converged when its shift is at most this (feature units).
-    max_iterations: the end in any case.
-    min_merge_share: stop once an iteration merges less than this share of the clusters left, for
-        callers who want the partition alone; 0 runs every cluster to convergence.
+    Attributes:
+        delta: a cluster has converged when its shift is at most this (feature units).
+        max_iterations: the end in any case.
+        min_merge_share: stop once an iteration merges less than this share of the clusters left,
+            for callers who want the partition alone; 0 runs every cluster to convergence.
     """
 
     delta: float = 0.01
@@ -84,10 +86,12 @@ class CoreParams:
 class PostParams:
     """Alg. 2: what becomes of the clusters.
 
-    min_size: segments of fewer pixels join their closest neighbour.
-    criterion: "bhattacharyya", the paper's plain d_B over colour, cut at `bhattacharyya`;
-        "size-aware", ours, cut at `level`.
-    bhattacharyya, level: merge adjacent segments below this; 0 switches merging off.
+    Attributes:
+        min_size: segments of fewer pixels join their closest neighbour.
+        criterion: "bhattacharyya", the paper's plain d_B over colour, cut at `bhattacharyya`;
+            "size-aware", ours, cut at `level`.
+        bhattacharyya: merge adjacent segments below this by the one; 0 switches merging off.
+        level: the same by the other.
     """
 
     min_size: int = 10
@@ -112,11 +116,12 @@ class PostParams:
 class StreamParams:
     """How identities are propagated from frame to frame.
 
-    segments: how many segments a frame should have, roughly; 0 cuts at `post.level` instead.
-    tolerance2: the squared colour distance up to which a pixel is the one it was before.
-    refresh: in so many frames every segment is re-estimated once.
-    flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
-    scale: frames are segmented at this share of their width and height.
+    Attributes:
+        segments: how many segments a frame should have, roughly; 0 cuts at `post.level` instead.
+        tolerance2: the squared colour distance up to which a pixel is the one it was before.
+        refresh: in so many frames every segment is re-estimated once.
+        flow: how finely motion is sought: "fine", at half the resolution; "fast", at a quarter.
+        scale: frames are segmented at this share of their width and height.
     """
 
     segments: int = 290
@@ -141,6 +146,24 @@ class Params:
 
     In time, sigma2 tells how fast trajectories fade and epsilon2 for how long a lost identity may
     come back; both in squared frames.
+
+    Attributes:
+        colour: detail and vicinity in L*a*b* units.
+        space: the same in pixels.
+        time: the same in frames.
+        core: when the climb stops.
+        post: from clusters to segments.
+        stream: how identities are propagated from frame to frame.
+
+    Raises:
+        ConfigError: a value is out of range; the text names its key.
+
+    Example:
+        >>> from aaams_stream import Params
+        >>> Params().overridden(["stream.segments=100"]).stream.segments
+        100
+        >>> Params.load("realtime").stream.scale
+        0.5
     """
 
     colour: DomainParams = field(default_factory=lambda: DomainParams(10.0, 4.0))
@@ -158,7 +181,15 @@ class Params:
     def load(cls, path: str | Path) -> Self:
         """Read a TOML file; keys it leaves out keep their defaults.
 
-        A bare name such as "realtime" is one of the sets that come with the package.
+        Args:
+            path: the file, or a bare name such as "realtime": one of the sets that come with the
+                package.
+
+        Returns:
+            The settings.
+
+        Raises:
+            ConfigError: there is no such file or set, or it has an unknown key or a bad value.
         """
         path = expanded(path)
         if not path.suffix and not path.exists():
@@ -182,7 +213,11 @@ class Params:
             raise ConfigError(f"{path}: {error}") from error
 
     def updated(self, tables: Mapping[str, Any]) -> Self:
-        """Return a copy with the keys of `tables` (table → key → value) replaced."""
+        """Return a copy with the keys of `tables` (table → key → value) replaced.
+
+        Raises:
+            ConfigError: a key is unknown, or its value out of range.
+        """
         changed = {}
         for table, values in tables.items():
             if table not in _names(self):
@@ -193,7 +228,11 @@ class Params:
         return dataclasses.replace(self, **changed)
 
     def overridden(self, assignments: Iterable[str]) -> Self:
-        """Return a copy with `table.key=value` texts applied, values written as in TOML."""
+        """Return a copy with `table.key=value` texts applied, values written as in TOML.
+
+        Raises:
+            ConfigError: a key is unknown, or its value out of range.
+        """
         params = self
         for text in assignments:
             name, equals, value = text.partition("=")

@@ -13,14 +13,11 @@ The camera is not there: it repeats the frames of a clip at the given rate. Prin
 from __future__ import annotations
 
 import argparse
-import base64
 import contextlib
 import multiprocessing
 import os
 import shutil
-import socket
 import statistics
-import struct
 import sys
 import tempfile
 import threading
@@ -28,7 +25,6 @@ import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -228,25 +224,13 @@ def watch(url: str, count: int) -> None:
 
 
 def _watch_once(url: str) -> None:
+    from websockets.sync.client import connect
+
     server = urlsplit(url)
-    connection = socket.create_connection((server.hostname, server.port))
-    key = base64.b64encode(os.urandom(16)).decode()
-    connection.sendall(
-        f"GET /stream HTTP/1.1\r\nHost: {server.netloc}\r\nUpgrade: websocket\r\n"
-        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-        f"Sec-WebSocket-Key: {key}\r\n\r\n".encode()
-    )
-    stream: Any = connection.makefile("rb")
-    while stream.readline().strip():
-        pass
-    while True:
-        length = stream.read(2)[1]
-        if length == 126:
-            (length,) = struct.unpack("!H", stream.read(2))
-        elif length == 127:
-            (length,) = struct.unpack("!Q", stream.read(8))
-        stream.read(length)
-        connection.sendall(b"\x81\x80\0\0\0\0")  # an empty message, masked with zeros
+    address = f"ws://{server.netloc}/stream?{server.query}"
+    with connect(address, compression=None, max_size=None) as stream:
+        for _ in stream:
+            stream.send("shown")
 
 
 if __name__ == "__main__":

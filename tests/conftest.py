@@ -19,7 +19,7 @@ hypothesis.settings.load_profile("ours")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-PATIENCE = 60.0  # seconds until a thread counts as one that never ends, on the slowest machine
+PATIENCE = 300.0  # seconds until a thread counts as one that never ends, on the slowest machine
 
 
 def _our_threads() -> set[threading.Thread]:

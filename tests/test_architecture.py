@@ -43,6 +43,7 @@ OWNERS = {
     "av": {"source", "draw"},
     "zarr": {"store", "export/geff"},
     "google_crc32c": {"store"},  # which zarr brings along for its own checksums
+    "websockets": {"live"},
     "matplotlib": {"draw"},
     "sklearn": {"points"},  # in `__sklearn_tags__` alone, which only scikit-learn calls
 }

@@ -84,7 +84,8 @@ def _as_record(volume: str, report: Report, repaired: bool) -> dict[str, Any]:
 def _print(volume: str, report: Report, repaired: bool) -> None:
     state = "complete" if report.complete else "incomplete"
     told = "repaired, and sound" if repaired else "sound"
-    verdict = told if report.sound else f"damaged in {len(report.damages)} places"
+    places = "one place" if len(report.damages) == 1 else f"{len(report.damages)} places"
+    verdict = told if report.sound else f"damaged in {places}"
     print(f"{volume}: {report.frames} frames, {state}, {report.chunks} chunks: {verdict}")
     for damage in report.damages[:_MOST_LISTED]:
         spoilt = "" if damage.frames is None else f" (frames {_stretch(*damage.frames)})"

@@ -40,6 +40,10 @@ class Meter:
         """Show plain progress."""
         self._show(done, total, "")
 
+    def tick(self, done: int) -> None:
+        """Show progress towards an end that is not known."""
+        self._show(done, None, "")
+
     def close(self) -> None:
         """Leave the line of the bar."""
         if self._open:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
-import secrets
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aaams_stream.cli import options
@@ -25,6 +26,10 @@ CONFIG = "realtime"
 LOOPBACK = "127.0.0.1"
 _LEAST_TOKEN = 16  # characters
 _GRACE = 3.0  # seconds the last viewer may be gone, as when it loads the page again
+_LEAD = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0;url={url}"><title>aaams-stream preview</title>
+<p><a href="{url}">To the preview</a>
+"""
 _FAREWELL = 1.0  # seconds in which viewers learn why it ends
 
 
@@ -68,13 +73,18 @@ def add_commands(commands: Parsers) -> None:
         "--host",
         metavar="ADDRESS",
         default=LOOPBACK,
-        help="listen on another address than this machine's own (default: %(default)s); the page "
-        "then needs a token",
+        help="listen on another address than this machine's own (default: %(default)s)",
     )
     where.add_argument(
         "--token",
         metavar="TEXT",
-        help="what a request must carry (default: made up, and printed, where --host is given)",
+        help="what a request must carry (default: made up, and part of the address that is "
+        "printed)",
+    )
+    where.add_argument(
+        "--no-token",
+        action="store_true",
+        help="let everybody on this machine see the page and work it; not with --host",
     )
     where.add_argument(
         "--stop-when-left", action="store_true", help="end when the last viewer has left"
@@ -87,6 +97,13 @@ def add_commands(commands: Parsers) -> None:
         help="for snapshots and recordings (default: the current one)",
     )
     kept.add_argument("--with-video", action="store_true", help="record the frames too")
+    kept.add_argument(
+        "--max-recording",
+        metavar="TIME",
+        type=options.seconds,
+        default=None,
+        help="end a recording after so long (default: an hour; 0: never)",
+    )
     options.add_settings(preview)
     preview.add_argument("--quiet", action="store_true", help="nothing but errors and the address")
     preview.set_defaults(run=run_preview)
@@ -103,9 +120,11 @@ def run_preview(args: argparse.Namespace) -> int:
 
         check_display()
     loop = open_loop(args, params)
-    from aaams_stream.live.commands import Commands
+    from aaams_stream.live.commands import LONGEST_RECORDING, Commands
 
-    commands = Commands(loop, expanded(args.folder), with_video=args.with_video)
+    longest = LONGEST_RECORDING if args.max_recording is None else float(args.max_recording)
+    folder = expanded(args.folder)
+    commands = Commands(loop, folder, with_video=args.with_video, max_recording=longest)
     with loop:  # Ctrl-C, and SIGTERM of a service, finish a recording on the way out
         options.say_if_cold(args.quiet)
         if args.window:
@@ -147,6 +166,12 @@ def _check(args: argparse.Namespace) -> None:
         len(args.token) >= _LEAST_TOKEN and args.token.isascii() and args.token.isalnum()
     ):
         raise ConfigError(f"--token must be {_LEAST_TOKEN} or more letters and digits")
+    if args.max_recording is not None and args.max_recording < 0:
+        raise ConfigError(f"--max-recording must be >= 0, got {float(args.max_recording):g}")
+    if args.token is not None and args.no_token:
+        raise ConfigError("--token and --no-token contradict each other; give one of them")
+    if args.no_token and args.host not in (LOOPBACK, "localhost", "::1"):
+        raise ConfigError(f"--no-token: {args.host} can be reached from elsewhere; leave it out")
     folder = expanded(args.folder)
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{args.folder}: is not a folder; choose another --folder")
@@ -156,11 +181,11 @@ def _serve(args: argparse.Namespace, loop: LiveLoop, commands: Commands) -> None
     from aaams_stream.live.access import is_loopback
     from aaams_stream.live.server import PreviewServer
 
-    token = args.token or ("" if is_loopback(args.host) else secrets.token_hex(16))
+    token = "" if args.no_token else args.token
     with PreviewServer(loop, commands, host=args.host, port=args.port, token=token) as server:
         print(f"preview: {server.url}", flush=True)
         if not args.no_open and is_loopback(args.host):
-            _open_browser(server.url)
+            open_browser(server.url)
         while loop.failure is None:
             time.sleep(0.1)
             if args.stop_when_left and server.idle(_GRACE):
@@ -168,10 +193,19 @@ def _serve(args: argparse.Namespace, loop: LiveLoop, commands: Commands) -> None
         time.sleep(_FAREWELL)
 
 
-def _open_browser(url: str) -> None:
-    """Open the page in a graphical browser; one for text would take the terminal."""
+def open_browser(url: str) -> None:
+    """Open the page in a graphical browser; one for text would take the terminal.
+
+    The address goes through a file that only its owner can read: others of this machine see the
+    words with which a process was started, and would see the token.
+    """
+    import tempfile
     import webbrowser
 
     graphical = sys.platform in ("darwin", "win32")
     if graphical or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        webbrowser.open(url)
+        handle, name = tempfile.mkstemp(".html", "aaams-stream-")  # readable for its owner alone
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(_LEAD.format(url=url))
+        atexit.register(Path(name).unlink, missing_ok=True)
+        webbrowser.open(Path(name).as_uri())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aaams_stream.store import Volume
 
 VIEWS = ("boundaries", "colours", "ids", "objects")
+DEMO = "demo"  # the input whose truth is known
 
 
 def add_commands(commands: Any) -> None:
@@ -117,10 +118,14 @@ def run_segment(args: argparse.Namespace) -> int:
     if code:
         hint = "" if summary.complete else "; --resume continues"
         print(f"interrupted: {summary.store} holds {summary.frames} frames{hint}", file=sys.stderr)
+    kept = _kept_things(summary) if args.input == DEMO and not code else {}
     if args.json:
-        print(json.dumps({**dataclasses.asdict(summary), "store": str(summary.store)}))
+        told = {**dataclasses.asdict(summary), "store": str(summary.store)}
+        print(json.dumps({**told, "things_kept": kept} if kept else told))
     elif not args.quiet and not code:
         print(_told(summary))
+        if kept:
+            print(f"{sum(kept.values())} of the {len(kept)} things drawn kept one id")
     return code
 
 
@@ -220,6 +225,16 @@ def gather(volume: Volume) -> dict[str, Any]:
         "changed_settings": changed,
         "version": volume.version,
     }
+
+
+def _kept_things(summary: Summary) -> dict[str, bool]:
+    """Tell which of the things that the demo draws kept one id: their truth is known."""
+    from aaams_stream.source.demo import RATE, kept_things
+    from aaams_stream.store import open_volume
+
+    volume = open_volume(summary.store)
+    numbers = [round(time * float(RATE)) for time in volume.times.tolist()]
+    return kept_things((n, volume.ids[t]) for t, n in enumerate(numbers))
 
 
 def _told(summary: Summary) -> str:

@@ -50,20 +50,24 @@ def associate(
     for some frames: what comes into view is a sliver first. Ties go to the lowest track and region.
     """
     tracks, index = state.tracks, state.index
-    lost = state.lost.where((index - state.lost.last_seen) ** 2 <= params.time.epsilon2)
+    away = index - state.lost.last_seen
+    lived = state.lost.last_seen - state.lost.first_frame
+    known = (lived >= tuning.probation) | (away <= tuning.probation)
+    lost = state.lost.where((away**2 <= params.time.epsilon2) & known)
     expected = len(regions.area) + len(tracks.ids)
     graph = partition.graph
     maps = graph.regions, partition.part_of_region, seen.pixels.warped, refined
-    overlaps = _Overlaps.of(find_pairs(kernels.count_overlaps, *maps, expected=4 * expected))
-    track_of = _tracks_by_kept_pixels(overlaps, len(regions.area))
-    alive = _adopt_orphans(track_of, overlaps, regions, tracks, tuning)
+    found = find_pairs(kernels.count_overlaps, *maps, expected=4 * expected, sums=3)
+    overlaps = _Overlaps.of(found)
     descent = _find_descent(overlaps, len(regions.area), len(tracks.ids))
+    track_of = _tracks_by_claims(overlaps, descent)
+    alive = _adopt_orphans(track_of, overlaps, regions, tracks, tuning)
     heirs = _find_heirs(alive, track_of, descent, tracks, tuning)
     gone = np.flatnonzero(~alive & (heirs < 0))
     lost = lost.with_gone(tracks, gone, index, tuning.max_lost)
 
     candidates = find_candidates(track_of, regions, tracks, index, tuning)
-    reidentified = reidentify(candidates, lost, index, tuning)
+    reidentified = reidentify(candidates, lost, tracks, index, tuning)
     disoccluded = match_disoccluded(
         candidates, set(reidentified), track_of, regions, tracks, tuning
     )
@@ -95,17 +99,24 @@ class _Overlaps:
     track: NDArray[np.int32]  # (n,)
     overlap: NDArray[np.int64]  # (n,) pixels for which the track was predicted
     kept: NDArray[np.int64]  # (n,) those that also bear it
+    presumed: NDArray[np.int64]  # (n,) those that are re-estimated in its turn
 
     @classmethod
     def of(cls, found: Found) -> _Overlaps:
-        overlap, kept = np.ascontiguousarray(found.sums.T, np.int64)
-        return cls(found.first, found.second, overlap, kept)
+        return cls(found.first, found.second, *np.ascontiguousarray(found.sums.T, np.int64))
 
 
-def _tracks_by_kept_pixels(overlaps: _Overlaps, regions: int) -> NDArray[np.int64]:
-    """Return the track (m,) that most kept pixels of each region bear, -1 where there are none."""
-    track_of = np.empty(regions, np.int64)
-    kernels.claim_kept(overlaps.region, overlaps.track, overlaps.kept, track_of)
+def _tracks_by_claims(overlaps: _Overlaps, descent: _Descent) -> NDArray[np.int64]:
+    """Return the track (m,) with the largest claim to each region, -1 where there are none.
+
+    A claim is the pixels kept. A track that is re-estimated in its turn has none, yet it is there:
+    where most of it is, the pixels for which it is presumed count as well.
+    """
+    claim = overlaps.kept.copy()
+    main = descent.heir[overlaps.track] == overlaps.region
+    claim[main] += overlaps.presumed[main]
+    track_of = np.empty(len(descent.parent), np.int64)
+    kernels.claim_kept(overlaps.region, overlaps.track, claim, track_of)
     return track_of
 
 

@@ -58,6 +58,22 @@ class LiveLevels:
 
     `update` takes each frame, `groups` tells of the last. A group keeps its name while most of it
     stays; names are asked for by number of segments, and last for those asked for of late.
+
+    Args:
+        shape: height and width of the frames.
+        params: settings of the segmenter.
+        tuning: constants of the method.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> from aaams_stream.source.demo import demo_frame
+        >>> segmenter = aaams.Segmenter()
+        >>> levels = aaams.LiveLevels((120, 160), segmenter.params)
+        >>> for t in range(4):
+        ...     levels.update(segmenter.step(demo_frame(t).rgb[::2, ::2]))
+        >>> ids, groups = levels.groups(10)
+        >>> len(ids) == len(groups), len(set(groups.tolist())) <= 10
+        (True, True)
     """
 
     def __init__(
@@ -195,7 +211,14 @@ class LiveLevels:
     def groups(self, segments: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Return the ids of the frame in their order, and the name of the group of each.
 
-        As many groups in the frame as asked for at most.
+        Args:
+            segments: how many groups the frame may have at most.
+
+        Returns:
+            Ids (k,) in order, and the name of the group of each (k,).
+
+        Raises:
+            ValueError: `segments` is below 1.
         """
         ids, names = self.all_groups(segments)
         here = self._last == self._frames - 1

@@ -91,9 +91,12 @@ def build_tree(
     bulk: whether what is large merges less readily; see `merge_regions`.
     """
     new = np.full(len(graph.moments), -1, np.int32)
+    none = np.zeros(len(graph.moments), np.int64)
     everything = MergeLimits(np.inf, np.inf, np.inf)
     criterion = merge_criterion(params, tuning, bulk)
-    return merge_regions(graph, Origins(new, new), (min_area, min_area), criterion, everything)
+    return merge_regions(
+        graph, Origins(new, new, none, none, none > 0), (min_area, min_area), criterion, everything
+    )
 
 
 def merge_criterion(params: Params, tuning: Tuning, bulk: bool) -> Criterion:
@@ -108,6 +111,8 @@ def merge_criterion(params: Params, tuning: Tuning, bulk: bool) -> Criterion:
         unit_edge=tuning.unit_edge,
         parting_sq=tuning.parting_sq,
         moving_sq=tuning.moving_sq,
+        faint=tuning.faint if bulk and not plain else 0.0,
+        along=tuning.along,
     )
 
 
@@ -126,9 +131,17 @@ def merge_regions(
     survivor, absorbed, level, forced = kernels.merge_regions(
         graph.moments.copy(),
         graph.contacts._replace(
-            length=graph.contacts.length.copy(), contrast=graph.contacts.contrast.copy()
+            length=graph.contacts.length.copy(),
+            contrast=graph.contacts.contrast.copy(),
+            step=graph.contacts.step.copy(),
         ),
-        Origins(origins.track_of.copy(), origins.prior_track.copy()),
+        Origins(
+            origins.track_of.copy(),
+            origins.prior_track.copy(),
+            origins.claim.copy(),
+            origins.whole,
+            origins.grown,
+        ),
         np.array(min_area, np.float64),
         criterion,
         limits,

@@ -17,12 +17,29 @@ def pool(
 ) -> NDArray[np.float32]:
     """Return the mean of features over each segment: (k,) or (k, c) float32.
 
-    ids (h, w). features: (h, w), (h, w, c) or (c, h, w) of any number type, of the frame's size or
-    of another, as a network's maps are: each cell then counts by the pixels it covers. layout:
-    "hwc" or "chw", for three axes; where it is not given, the one whose height and width are those
-    of the frame, or in proportion to them, and "hwc" where both are those of the frame. track_ids:
-    the ids that are there, in order, where they are known. Rows are in order of id, as in the
-    segment table: a network's features become those of supervoxels.
+    Rows are in order of id, as in the segment table: a network's features become those of
+    supervoxels.
+
+    Args:
+        ids: of a frame, (h, w).
+        features: (h, w), (h, w, c) or (c, h, w) of any number type, of the frame's size or of
+            another, as a network's maps are: each cell then counts by the pixels it covers.
+        track_ids: the ids that are there, in order, where they are known.
+        layout: "hwc" or "chw", for features of three axes; by default the one whose height and
+            width are those of the frame, or in proportion to them, and "hwc" where both are.
+
+    Returns:
+        The means, (k,) or (k, c) float32.
+
+    Raises:
+        ValueError: the features do not fit the frame.
+
+    Example:
+        >>> import numpy as np
+        >>> import aaams_stream as aaams
+        >>> ids = np.array([[1, 1, 3], [1, 3, 3]], np.uint32)
+        >>> aaams.pool(ids, [[0, 3, 6], [3, 6, 9]])
+        array([2., 7.], dtype=float32)
     """
     values = np.asarray(features)
     if values.ndim == 3 and _layout(values.shape, ids.shape, layout) == "chw":

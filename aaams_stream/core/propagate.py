@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from aaams_stream.core.prepare import Prepared
 from aaams_stream.core.state import SegmenterState
+from aaams_stream.kernels import common
 from aaams_stream.kernels import propagate as kernels
 from aaams_stream.kernels.records import Prediction
 
 UNLABELLED = -1  # label of a pixel that the frame before does not explain
 RELABEL = -2  # label of a pixel that is to be re-estimated, though it was explained
+REFRESH = common.REFRESH  # the same in its segment's turn: that is presumed to be there still
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.core.propagate import RELABEL, Propagated
+from aaams_stream.core.propagate import REFRESH, Propagated
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import refresh as kernels
@@ -33,8 +33,8 @@ def schedule_refresh(
     stay = np.arange(len(due), dtype=np.int32)
     kernels.drop_labels(
         labels,
-        np.where(due, np.int32(RELABEL), stay),
-        np.where(due | large, np.int32(RELABEL), stay),
+        np.where(due, np.int32(REFRESH), stay),
+        np.where(due | large, np.int32(REFRESH), stay),
         tuning.refresh_tile,
         refresh,
         turn,

@@ -91,16 +91,24 @@ def build_rag(
         count = int(merging.join_singles(regions, moments, sums))
         moments, sums = moments[:count], sums[:count]
     expected = 4 * count  # a plane map has less than three pairs a region
-    found = find_pairs(kernels.find_edges, picture.gradient, regions, expected=expected)
-    length, contrast = np.ascontiguousarray(found.sums.T)
-    contacts = Contacts(found.first.copy(), found.second.copy(), length, contrast)
+    views = picture.gradient, picture.smooth
+    found = find_pairs(kernels.find_edges, *views, regions, expected=expected, sums=3)
+    along = np.ascontiguousarray(found.sums.T)
+    contacts = Contacts(found.first.copy(), found.second.copy(), *along)
     return RegionGraph(regions, moments, sums, contacts)
 
 
 def find_origins(
-    graph: RegionGraph, labels: NDArray[np.int32], warped: NDArray[np.int32]
+    graph: RegionGraph,
+    labels: NDArray[np.int32],
+    warped: NDArray[np.int32],
+    grown: NDArray[np.bool_],
 ) -> Origins:
-    """Return which track each region bears, and which was predicted for it."""
+    """Return which track each region bears, and which was predicted for it.
+
+    grown: which of the tracks are past their first frames.
+    """
     track_of, prior_track = np.empty((2, len(graph.moments)), np.int32)
-    kernels.find_origins(graph.regions, labels, warped, track_of, prior_track)
-    return Origins(track_of, prior_track)
+    claim, whole = np.empty(len(graph.moments), np.int64), np.empty(grown.size, np.int64)
+    kernels.find_origins(graph.regions, labels, warped, whole, track_of, prior_track, claim)
+    return Origins(track_of, prior_track, claim, whole, grown)

@@ -50,7 +50,7 @@ def find_candidates(
 
 
 def reidentify(
-    candidates: Candidates, lost: LostTracks, index: int, tuning: Tuning
+    candidates: Candidates, lost: LostTracks, tracks: TrackTable, index: int, tuning: Tuning
 ) -> dict[int, int]:
     """Match candidates with lost tracks of like colour, size and place; nearest first.
 
@@ -67,6 +67,11 @@ def reidentify(
     s, r, size, place = s[near], r[near], size[near], place[near]
     colour = colour_gap_sq(candidates.colours[s], lost.colours[r])
     alike = colour <= tuning.return_colour**2
+    last = np.zeros(len(lost.ids), np.int64)  # area in the frame before, of those that were there
+    here = np.isin(lost.ids, tracks.ids)
+    last[here] = tracks.area[np.searchsorted(tracks.ids, lost.ids[here])]
+    young = candidates.row[s] >= 0
+    alike &= ~(young & here[r] & (tracks.area[candidates.row[s]] > tuning.outgrown * last[r]))
     s, r = s[alike], r[alike]
     order = np.argsort(colour[alike] + place[alike] + size[alike], kind="stable")
     reidentified: dict[int, int] = {}
@@ -101,6 +106,8 @@ def match_disoccluded(
     s, r, place = _near(candidates, expected, units, tracks.first_frame[rows], tuning.part_place)
     colour = colour_gap_sq(candidates.colours[s], tracks.colours[rows[r]])
     alike = colour <= tuning.part_colour**2
+    young = candidates.row[s] >= 0
+    alike &= ~(young & (tracks.area[candidates.row[s]] > tuning.outgrown * tracks.area[rows[r]]))
     s, r = s[alike], r[alike]
     order = np.argsort(colour[alike] + place[alike], kind="stable")
     disoccluded: dict[int, int] = {}

@@ -1,7 +1,8 @@
-"""The size at which a frame is segmented, and the settings for it."""
+"""The size at which a frame is segmented, and the settings and constants for it."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 from aaams_stream.core.tuning import DEFAULT, Tuning
@@ -34,4 +35,19 @@ def processing_params(params: Params, share: float, tuning: Tuning = DEFAULT) ->
             },
             "post": {"min_size": max(round(params.post.min_size * share), 1)},
         }
+    )
+
+
+@functools.lru_cache(maxsize=8)  # asked for every frame
+def processing_tuning(tuning: Tuning, segments: int) -> Tuning:
+    """Return the constants for so many segments a frame: finer where more than usual are wanted."""
+    if segments <= tuning.usual_segments:
+        return tuning
+    share = tuning.usual_segments / segments
+    return dataclasses.replace(
+        tuning,
+        min_birth=share * tuning.min_birth,
+        least_birth=max(round(share * tuning.least_birth), 1),
+        faint=share * tuning.faint,
+        noise_level=share**2 * tuning.noise_level,  # it goes with the roots of size and contrast
     )

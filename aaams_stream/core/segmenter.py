@@ -36,6 +36,7 @@ from aaams_stream.core.recover import recover_lost_segments
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.refresh import schedule_refresh
 from aaams_stream.core.region_graph import Partition, Regions, build_rag, find_origins
+from aaams_stream.core.scale import processing_tuning
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.stopwatch import Clock, stopwatch
 from aaams_stream.core.transport import Advanced, advance
@@ -49,12 +50,28 @@ from aaams_stream.params import Params, resolve
 class Segmenter:
     """Segments a stream frame by frame; every object part keeps one identity.
 
-    `params` is a Params, a path to a TOML file, or None for the defaults; `segments` overrides
-    the wanted number of segments a frame. `state`, taken from another segmenter with the same
-    parameters, goes on where that one stopped. The same frames give the same ids bit for bit, for
-    any number of threads. `params` may be replaced between frames: with another `stream.scale` the
-    state is scaled before the next one, and every identity lives on. `watch` makes the clock that
-    tells how long stages take.
+    The same frames give the same ids bit for bit, for any number of threads. `params` may be
+    replaced between frames: with another `stream.scale` the state is scaled before the next one,
+    and every identity lives on. `state` can be kept, and given to another segmenter.
+
+    Args:
+        params: settings, a path to a TOML file or the name of a set; None for the defaults.
+        segments: the wanted number of segments a frame, instead of the settings'.
+        state: of another segmenter with the same settings, to go on where that one stopped.
+        tuning: constants of the method.
+        watch: makes the clock that tells how long stages take.
+
+    Raises:
+        ConfigError: the settings are wrong.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> from aaams_stream.source.demo import demo_frame
+        >>> segmenter = aaams.Segmenter(segments=40)
+        >>> for t in range(3):
+        ...     frame = segmenter.step(demo_frame(t).rgb[::2, ::2])
+        >>> frame.index, frame.ids.shape, (frame.ids > 0).all()
+        (2, (120, 160), np.True_)
     """
 
     def __init__(
@@ -74,10 +91,19 @@ class Segmenter:
         self._watch = watch
 
     def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
-        """Segment the next frame, (h, w) or (h, w, 3) uint8; `time` in seconds is passed on.
+        """Segment the next frame.
 
-        Frames may come from anywhere, as long as they keep their size: any iterable will do for
-        `map(segmenter.step, frames)`, and for `aaams_stream.stream`, which uses several threads.
+        Args:
+            rgb: the picture, (h, w) or (h, w, 3) uint8, of the size of the first.
+            time: its presentation time in seconds, which is passed on.
+
+        Returns:
+            Ids, tables and events of the frame; final. Frames may come from anywhere: any iterable
+            will do for `map(segmenter.step, frames)`, and for `aaams_stream.stream`, which uses
+            several threads.
+
+        Raises:
+            ValueError: the array is no picture, or of another size than those before.
         """
         prepared = prepare(rgb, time, self.params, self.tuning, self._watch)
         return describe(self.label(prepared), self._watch)
@@ -111,7 +137,8 @@ def label_frame(
     prepared: Prepared, state: SegmenterState | None, watch: Watch = stopwatch
 ) -> Labelled:
     """Decide the labels of one frame: state in, state out."""
-    picture, params, tuning = prepared.picture, prepared.params, prepared.tuning
+    picture, params = prepared.picture, prepared.params
+    tuning = processing_tuning(prepared.tuning, params.stream.segments)
     clock = watch(prepared.seconds)
     seen = None
     if state is not None:
@@ -210,7 +237,8 @@ def _merge(
     min_areas = _min_areas(picture, params, tuning)
     owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
     graph = build_rag(owner, picture, ones, tuning, flow, singles)
-    origins = find_origins(graph, refined, seen.pixels.warped)
+    grown = state.index - state.tracks.first_frame > tuning.probation
+    origins = find_origins(graph, refined, seen.pixels.warped, grown)
     few = len(state.tracks.ids) < params.stream.segments
     limits = MergeLimits(
         state.level,
@@ -291,7 +319,8 @@ def _track_table(
 
 def _min_areas(picture: Picture, params: Params, tuning: Tuning) -> tuple[int, int]:
     """Return how many pixels a new segment must have, and an old one to live on."""
-    new = max(round(tuning.min_birth * picture.gradient.size), params.post.min_size)
+    share = round(tuning.min_birth * picture.gradient.size)
+    new = max(share, params.post.min_size, tuning.least_birth)
     return new, max(round(tuning.min_survival * new), params.post.min_size)
 
 

@@ -139,6 +139,15 @@ class Tuning:
     # what it uncovers. Smaller: things that move never grow back; larger: they drag the ground
     # along.
     moving_sq: float = 2.0
+    # How much of the difference between their motions counts against what was predicted to be a
+    # segment and joins it again, as squares; never more than the segment's own speed. Larger:
+    # folds and blur on things that move become segments of their own; 0: what is uncovered behind
+    # them in like colours is taken for them (j_oracle −.006).
+    along: float = 4.0
+    # Step in colour from one side of a contact to the other, the mean along it, below which there
+    # is nothing to see: L*a*b* units from pixel to pixel of the smoothed picture. Larger: soft
+    # shadows melt away; 0: skies are cut where light changes and noise decides.
+    faint: float = 0.4
     # Pixels between those at which the motion of the scene is looked up. Larger: faster, and less
     # sure where little of the ground is seen.
     scene_stride: int = 8
@@ -156,6 +165,12 @@ class Tuning:
     # Share of the picture that a new segment must have. Larger: small things are missed; smaller:
     # slivers are born at every edge and die again.
     min_birth: float = 1.5e-4
+    # Pixels that a new segment must have in any case. Larger: small things in small pictures are
+    # missed; smaller: the mixed colours along every edge are born, die and come back.
+    least_birth: int = 16
+    # Segments a frame for which sizes and differences here are meant. Where more are wanted, what
+    # may be a segment is smaller and fainter in proportion. Smaller: more counts are met late.
+    usual_segments: int = 290
     # Share of that with which an old one lives on. Larger: what shrinks is lost sooner.
     min_survival: float = 0.25
     # Multiple of the mean size wanted above which regions merge less readily. Larger: the ground
@@ -200,8 +215,14 @@ class Tuning:
     # every error of the flow too.
     new_motion: float = 0.5
     # Frames in which a new segment may turn out to be an earlier one: what comes into view is a
-    # sliver first. Larger: more identities are mended late, and more wrongly; -1: none.
+    # sliver first. Larger: more identities are mended late, and more wrongly; -1: none. A lost one
+    # that did not live longer is not remembered longer either; and until then what is too faint to
+    # see may still merge.
     probation: int = 5
+    # Multiple of an earlier segment's size, a frame ago, up to which a new one may turn out to be
+    # it. Larger: small things take over what is large (merges in which the larger name is gone
+    # .4 % with 2, 1.5 % without a limit, j_oracle −.003).
+    outgrown: float = 2.0
     # How much of its earlier colours a segment keeps, a frame. Larger: it follows new light
     # slowly; smaller: it drifts onto what lies beside it.
     colour_memory: float = 0.8

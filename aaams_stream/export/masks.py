@@ -29,10 +29,9 @@ def write_davis(chosen: Chosen, folder: Path, step: Step) -> None:
     instead, from 1, and ids.csv tells which is which; more than 255 ids do not fit.
     """
     values = _values(chosen, folder, "an indexed PNG", MOST_INDEXED)
-    colours = palette().tobytes()
     for t in chosen:
         pixels = rows_of(chosen.ids(t), values).astype(np.uint8)
-        (folder / f"{t:05d}.png").write_bytes(_png(pixels, 8, 3, colours))
+        (folder / f"{t:05d}.png").write_bytes(indexed_png(pixels))
         step()
 
 
@@ -162,6 +161,11 @@ def palette() -> NDArray[np.uint8]:
     for bit in range(8):
         colours[:, bit % 3] |= ((labels >> bit & 1) << (7 - bit // 3)).astype(np.uint8)
     return colours
+
+
+def indexed_png(labels: NDArray[np.uint8]) -> bytes:
+    """Return labels (h, w) as a PNG file in the colours of DAVIS."""
+    return _png(labels, 8, 3, palette().tobytes())
 
 
 def _png(pixels: NDArray[Any], depth: int, kind: int, colours: bytes = b"") -> bytes:

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from aaams_stream.kernels.common import (
+    REFRESH,
     add_pair,
     empty_marks,
     find_slot,
@@ -43,7 +44,7 @@ def count_overlaps(regions, part_of_region, warped, labels, pairs):
 
     regions (h, w), each of a part, part_of_region (k,) int32; warped, labels (h, w): rows of the
     track table, or negative. Fills pairs of part and track: sums are the pixels for which the
-    track was predicted, and those that also bear it.
+    track was predicted, those that also bear it, and those for which it is presumed (REFRESH).
     """
     h, w = regions.shape
     slots = pairs.slots
@@ -79,6 +80,8 @@ def count_overlaps(regions, part_of_region, warped, labels, pairs):
             sums[e, 0] += stop - start
             if own >= 0:
                 sums[e, 1] += stop - start
+            elif own == REFRESH:
+                sums[e, 2] += stop - start
     return n
 
 

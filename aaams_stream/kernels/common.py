@@ -11,6 +11,9 @@ from numba import njit
 
 LANES = 16  # pixels per chunk of a window row: two vectors, no remainder
 
+# Label of a pixel that is re-estimated in its segment's turn: that segment is presumed to be there.
+REFRESH = -3
+
 
 @njit(error_model="numpy")
 def find_root(parent, c):

@@ -40,6 +40,8 @@ class Criterion(NamedTuple):
         Any  # squared pixels a frame between two regions at which they differ √2 times as much
     )
     moving_sq: Any  # the same against the scene, at which a region resists newcomers as much
+    faint: Any  # L*a*b* units per pixel: an edge no stronger is none
+    along: Any  # by how much of their motions' difference it resists those predicted to be it
 
 
 class MergeLimits(NamedTuple):
@@ -55,6 +57,9 @@ class Origins(NamedTuple):
 
     track_of: Any  # (k,) int32 the track a region bears
     prior_track: Any  # (k,) int32 the track that was predicted for it
+    claim: Any  # (k,) int64 pixels of it for which that track is presumed, not known
+    whole: Any  # (tracks,) int64 pixels of which each track is known or presumed
+    grown: Any  # (tracks,) bool: whether it is past its first frames
 
 
 class Contacts(NamedTuple):
@@ -64,6 +69,7 @@ class Contacts(NamedTuple):
     second: Any  # (m,) int32
     length: Any  # (m,) float64: pixel pairs in contact
     contrast: Any  # (m,) float64: gradient summed over them
+    step: Any  # (m,) float64: difference in colour of either side, summed over them
 
 
 class _Lists(NamedTuple):
@@ -225,6 +231,7 @@ def fold_edges(r, parent, contacts, lists):
     second = contacts.second
     length = contacts.length
     contrast = contacts.contrast
+    step = contacts.step
     head = lists.head
     following = lists.following
     dead = lists.dead
@@ -245,6 +252,7 @@ def fold_edges(r, parent, contacts, lists):
                 dead[e] = True
                 length[seen[other]] += length[e]
                 contrast[seen[other]] += contrast[e]
+                step[seen[other]] += step[e]
             else:
                 seen[other] = e
         if drop:
@@ -286,24 +294,50 @@ def limit_of(a, b, origins, limits):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def resistance(moments, a, b, track_of, moving_sq):
-    """By what factor the level of a newcomer and a track is raised, 1 for other pairs.
+def weight(moments, a, b, step, origins, criterion):
+    """By what factor the level of two regions is raised or lowered; 1 for two grown tracks.
 
-    What appears beside something that moves against the scene is mostly what it uncovers, and
-    would drag its identity off. On eight DAVIS sequences this gains two points of j_oracle.
+    step: the difference in colour across their contact, the mean over its pixels. One that is no
+    more than noise is no reason to part what is new: a flat wall, lit from one side, is one thing
+    however much its ends differ. Grown tracks stay as they are, or they would merge and part again
+    with the noise. What appears beside something that moves against the scene is mostly what it
+    uncovers, and would drag its identity off; on eight DAVIS sequences this gains two points of
+    j_oracle. What was predicted to be that thing and moves along with it is no such stranger; on
+    twenty that gains two points of j_prop.
     """
-    if (track_of[a] >= 0) == (track_of[b] >= 0):
+    track_of = origins.track_of
+    tracks = int(track_of[a] >= 0) + int(track_of[b] >= 0)
+    if tracks == 2 and origins.grown[track_of[a]] and origins.grown[track_of[b]]:
         return 1.0
+    seen = 1.0
+    if criterion.faint > 0.0:
+        seen = max(1.0 - criterion.faint / step, 0.0) if step > 0.0 else 0.0
+    if tracks != 1:
+        return seen
     r = a if track_of[a] >= 0 else b
     speed_sq = moments[r, 11] * moments[r, 11] + moments[r, 12] * moments[r, 12]
-    return np.sqrt(1.0 + speed_sq / moving_sq)
+    if origins.prior_track[a] == origins.prior_track[b]:
+        dx = moments[a, 11] - moments[b, 11]
+        dy = moments[a, 12] - moments[b, 12]
+        speed_sq = min(speed_sq, criterion.along * (dx * dx + dy * dy))
+    return seen * np.sqrt(1.0 + speed_sq / criterion.moving_sq)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def inherit(a, b, origins):
-    """Region a takes over b: it keeps its origins, or takes those of b if it has none."""
+    """Region a takes over b: it keeps its origins, or takes those of b if it has none.
+
+    Two that have most of a track between them by presumption bear it from now on.
+    """
     track_of = origins.track_of
     prior_track = origins.prior_track
+    claim = origins.claim
+    if prior_track[a] == prior_track[b]:
+        claim[a] += claim[b]
+        if track_of[a] < 0 and track_of[b] < 0 and 2 * claim[a] > origins.whole[prior_track[a]] > 0:
+            track_of[a] = prior_track[a]
+    elif track_of[a] < 0 and track_of[b] >= 0:
+        claim[a] = claim[b]
     if track_of[a] < 0 and track_of[b] >= 0:
         track_of[a] = track_of[b]
         prior_track[a] = prior_track[b]
@@ -328,6 +362,7 @@ def merge_regions(moments, contacts, origins, min_area, criterion, limits):
     second = contacts.second
     length = contacts.length
     contrast = contacts.contrast
+    step = contacts.step
     track_of = origins.track_of
     regions = moments.shape[0]
     edges = first.size
@@ -389,7 +424,7 @@ def merge_regions(moments, contacts, origins, min_area, criterion, limits):
         if not dead[e]:
             a = find_root(parent, first[e])
             b = find_root(parent, second[e])
-            key = resistance(moments, a, b, track_of, criterion.moving_sq) * merge_level(
+            key = weight(moments, a, b, step[e] / length[e], origins, criterion) * merge_level(
                 moments[a], moments[b], length[e], contrast[e], pixels, criterion
             )
             if key <= limit_of(a, b, origins, limits):
@@ -416,7 +451,7 @@ def merge_regions(moments, contacts, origins, min_area, criterion, limits):
         while half >= 0:
             e = np.int64(half // 2)
             other = find_root(parent, second[e] if half % 2 == 0 else first[e])
-            key = resistance(moments, a, other, track_of, criterion.moving_sq) * merge_level(
+            key = weight(moments, a, other, step[e] / length[e], origins, criterion) * merge_level(
                 moments[a], moments[other], length[e], contrast[e], pixels, criterion
             )
             turn[e] += 1

@@ -10,8 +10,10 @@ import numpy as np
 from numba import njit
 
 from aaams_stream.kernels.common import (
+    REFRESH,
     add_pair,
     empty_marks,
+    filled,
     find_root,
     find_slot,
     list_ends,
@@ -202,11 +204,13 @@ def measure_motion(flow, scene, labels, moments):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_edges(gradient, labels, pairs):
-    """List pairs of touching regions with contact length and gradient summed along it.
+def find_edges(gradient, smooth, labels, pairs):
+    """List pairs of touching regions with contact length and what is summed along it.
 
-    gradient (h, w): how much of an edge each pixel is. Fills pairs of regions, the lower first:
-    sums are the pixel pairs in contact and the gradient there.
+    gradient (h, w): how much of an edge each pixel is, whichever way it runs; smooth (3, h, w):
+    colours. Fills pairs of regions, the lower first: sums are the pixel pairs in contact, the
+    gradient there, and the step in colour from one pixel of a pair to the other. Where a contact
+    ends at something else, the gradient is strong and the step is not.
     """
     h, w = labels.shape
     slots = pairs.slots
@@ -244,6 +248,10 @@ def find_edges(gradient, labels, pairs):
                     e = np.int64(slots[slot])
                 sums[e, 0] += 1.0
                 sums[e, 1] += 0.5 * (np.float64(gradient[y, x]) + np.float64(gradient[v, u]))
+                d0 = smooth[0, y, x] - smooth[0, v, u]
+                d1 = smooth[1, y, x] - smooth[1, v, u]
+                d2 = smooth[2, y, x] - smooth[2, v, u]
+                sums[e, 2] += np.float64(np.sqrt(d0 * d0 + d1 * d1 + d2 * d2))
     return n
 
 
@@ -260,19 +268,27 @@ def cast_votes(r, name, votes, leader, lead):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_origins(regions, labels, warped, track_of, prior_track):
+def find_origins(regions, labels, warped, whole, track_of, prior_track, claim):
     """Tell of each connected region which track it bears, and where it came from.
 
     regions (h, w); labels, warped (h, w): rows of the track table or negative. track_of[r] becomes
     the track most of its labelled pixels bear if there are any, else -1; prior_track[r] the one
-    that was predicted for most of it (Boyer-Moore vote: exact for a majority), else -1.
+    that was predicted for most of it (Boyer-Moore vote: exact for a majority), else -1. Where
+    labels say REFRESH, the track predicted is presumed: claim[r] becomes how many such pixels it
+    has, and whole (tracks,) int64 how many each track has of these and of labels. A region that
+    has most of a track by presumption bears it, if fewer of its pixels bear another.
     """
     h, w = regions.shape
     k = track_of.size
     track_of[:] = -1
     prior_track[:] = -1
+    claim[:] = 0
+    whole[:] = 0
     lead = np.zeros(k, np.int64)
     prior_lead = np.zeros(k, np.int64)
+    presumed = filled(k, -1)
+    presumed_lead = np.zeros(k, np.int64)
+    labelled = np.zeros(k, np.int64)
     marks = empty_marks(w)
     ends = np.empty(w + 1, np.int32)
     for y in range(h):
@@ -282,10 +298,21 @@ def find_origins(regions, labels, warped, track_of, prior_track):
         for i in range(list_ends(labels[y], marks, ends)):
             stop = ends[i] + 1
             r = regions[y, start]
-            if labels[y, start] >= 0:
-                cast_votes(r, labels[y, start], stop - start, track_of, lead)
-            cast_votes(r, warped[y, start], stop - start, prior_track, prior_lead)
+            name = labels[y, start]
+            prior = warped[y, start]
+            if name >= 0:
+                cast_votes(r, name, stop - start, track_of, lead)
+                labelled[r] += stop - start
+                whole[name] += stop - start
+            elif name == REFRESH and prior >= 0:
+                cast_votes(r, prior, stop - start, presumed, presumed_lead)
+                claim[r] += stop - start
+                whole[prior] += stop - start
+            cast_votes(r, prior, stop - start, prior_track, prior_lead)
             start = stop
+    for r in range(k):
+        if presumed[r] >= 0 and claim[r] > labelled[r] and 2 * claim[r] > whole[presumed[r]]:
+            track_of[r] = presumed[r]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,4 +1,8 @@
-"""Loops over the pixels of a frame in which an object is followed."""
+"""Loops over the pixels of a frame in which an object is followed.
+
+Most work inside a box (4,) int64: x0, y0, x1, y1, the surroundings of the object; arrays of a box
+have the size of the box.
+"""
 
 from __future__ import annotations
 
@@ -35,65 +39,76 @@ def shrink(planes, cell, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_shift(before, weight, now, box, guess, reach, most, pull):
+def find_shift(before, weight, now, box, guess, reach, step, most, pull):
     """Find how far the weighted part of a picture moved: the shift with least difference.
 
     before, now (3, h, w) float32; weight (h, w) float32, 0 outside box (4,): x0, y0, x1, y1. All
-    shifts within `reach` of guess (2,) x, y are tried. Absolute differences count up to `most`, as
-    much as places outside the picture; `pull` a pixel draws to the guess. Returns x, y.
+    shifts within `reach` of guess (2,) x, y are tried, the nearest first, on each `step`-th row and
+    column. Absolute differences count up to `most`, as much as places outside the picture; `pull`
+    a pixel draws to the guess. Returns x, y.
     """
     h, w = weight.shape
     best = np.float64(np.inf)
     best_x = guess[0]
     best_y = guess[1]
-    for dy in range(guess[1] - reach, guess[1] + reach + 1):
-        for dx in range(guess[0] - reach, guess[0] + reach + 1):
-            away = np.sqrt(np.float64((dx - guess[0]) ** 2 + (dy - guess[1]) ** 2))
-            total = pull * away
-            for y in range(box[1], box[3]):
-                if total >= best:
-                    break
-                v = y + dy
-                for x in range(box[0], box[2]):
-                    if weight[y, x] <= 0.0:
-                        continue
-                    u = x + dx
-                    gap = most
-                    if 0 <= u < w and 0 <= v < h:
-                        gap = np.float64(0.0)
-                        for c in range(3):
-                            gap += abs(before[c, y, x] - now[c, v, u])
-                        gap = min(gap, most)
-                    total += weight[y, x] * gap
-            if total < best:
-                best = total
-                best_x = dx
-                best_y = dy
+    for ring in range(reach + 1):
+        for j in range(-ring, ring + 1):
+            for i in range(-ring, ring + 1):
+                if max(abs(i), abs(j)) != ring:
+                    continue
+                total = pull * np.sqrt(np.float64(i * i + j * j))
+                for y in range(box[1], box[3], step):
+                    if total >= best:
+                        break
+                    v = y + guess[1] + j
+                    for x in range(box[0], box[2], step):
+                        if weight[y, x] <= 0.0:
+                            continue
+                        u = x + guess[0] + i
+                        gap = most
+                        if 0 <= u < w and 0 <= v < h:
+                            gap = np.float64(0.0)
+                            for c in range(3):
+                                gap += abs(before[c, y, x] - now[c, v, u])
+                            gap = min(gap, most)
+                        total += weight[y, x] * gap
+                if total < best:
+                    best = total
+                    best_x = guess[0] + i
+                    best_y = guess[1] + j
     return best_x, best_y
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def warp_belief(belief, labels, motion, shift, outside, out):
-    """Warp a map of belief into the next frame: half by each segment's motion, half by `shift`.
+def warp_belief(belief, planes, then, flow, box, shift, outside, out):
+    """Warp a map of belief into the next frame along the flow, and by `shift` alone.
 
-    belief, out (h, w) float32; labels (h, w) int32, rows of motion (k, 2) float32; shift (2,)
-    float64; outside: the belief in what was out of the picture.
+    belief (h, w) float32; planes, then (3, h, pitch) float32: L*a*b* of this frame and the one
+    before; flow (h', w', 2) float32: from each pixel of the box to where it was; shift (2,)
+    float64; outside: weight of the belief at the rim for what was out of the picture. Writes out
+    (3, h', w') float32: the belief along the flow, that by the shift, and how much the colour
+    changed along the flow.
     """
     h, w = belief.shape
-    for y in range(h):
-        for x in range(w):
-            i = labels[y, x]
-            total = np.float64(0.0)
-            for way in range(2):
-                mx = np.float64(motion[i, 0]) if way == 0 else shift[0]
-                my = np.float64(motion[i, 1]) if way == 0 else shift[1]
-                u = int(np.floor(x - mx + 0.5))
-                v = int(np.floor(y - my + 0.5))
-                if 0 <= u < w and 0 <= v < h:
-                    total += belief[v, u]
-                else:
-                    total += outside
-            out[y, x] = 0.5 * total
+    _, rows, columns = out.shape
+    for y in range(rows):
+        for x in range(columns):
+            u = int(np.floor(box[0] + x + flow[y, x, 0] + 0.5))
+            v = int(np.floor(box[1] + y + flow[y, x, 1] + 0.5))
+            out[2, y, x] = 20.0
+            out[0, y, x] = belief[min(max(v, 0), h - 1), min(max(u, 0), w - 1)]
+            if not (0 <= u < w and 0 <= v < h):
+                out[0, y, x] *= outside
+            else:
+                gap = np.float64(0.0)
+                for c in range(3):
+                    gap += abs(planes[c, box[1] + y, box[0] + x] - then[c, v, u])
+                out[2, y, x] = min(gap, 60.0)
+            u = int(np.floor(box[0] + x - shift[0] + 0.5))
+            v = int(np.floor(box[1] + y - shift[1] + 0.5))
+            out[1, y, x] = belief[min(max(v, 0), h - 1), min(max(u, 0), w - 1)]
+            if not (0 <= u < w and 0 <= v < h):
+                out[1, y, x] *= outside
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -121,52 +136,244 @@ def blur(values, reach, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_colours(belief, bins, box, far, inside, outside):
+def count_colours(belief, bins, box, far, stride, inside, outside):
     """Add up the colours of the object and of what is around it.
 
-    belief (h, w) float32; bins (h, w) int32; box (4,): pixels outside it count `far`. Adds to
-    inside and outside (n,) float64.
+    belief (h, w) float32; bins (h, w) int32; box (4,): pixels outside it count `far`, and of them
+    each `stride`-th row and column alone is read. Adds to inside and outside (n,) float64.
     """
     h, w = belief.shape
-    for y in range(h):
-        for x in range(w):
-            near = box[0] <= x < box[2] and box[1] <= y < box[3]
+    for y in range(box[1], box[3]):
+        for x in range(box[0], box[2]):
             inside[bins[y, x]] += belief[y, x]
-            outside[bins[y, x]] += (1.0 - belief[y, x]) * (1.0 if near else far)
+            outside[bins[y, x]] += 1.0 - belief[y, x]
+    for y in range(0, h, stride):
+        for x in range(0, w, stride):
+            if box[1] <= y < box[3] and box[0] <= x < box[2]:
+                continue
+            outside[bins[y, x]] += (1.0 - belief[y, x]) * far * stride * stride
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_evidence(labels, bins, odds, warped, colour, place):
-    """Add up over each segment the colour's log odds and the belief warped there.
+def sum_evidence(labels, bins, odds, warped, flow, box, sums):
+    """Add up over the part of each segment in the box what its pixels say.
 
-    labels, bins (h, w) int32; odds (n,) float64; warped (h, w) float32; writes colour, place (k,).
+    labels, bins (h, w) int32; odds (2, n) float64 of colours; warped (3, h', w') float32 and flow
+    (h', w', 2) float32 of the box. Writes sums (k, 8) float64: pixels, log odds by the colours of
+    first and of late, the three of warped, flow x, y.
     """
-    h, w = labels.shape
-    colour[:] = 0.0
-    place[:] = 0.0
-    for y in range(h):
-        for x in range(w):
-            colour[labels[y, x]] += odds[bins[y, x]]
-            place[labels[y, x]] += warped[y, x]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def decide_pixels(labels, bins, odds, warped, verdict, mean, trust, least, most, out, share):
-    """Decide each pixel: the log odds of its segment, and how it differs from its segment's mean.
-
-    verdict (k,) float64: log odds of the segments; mean (k, 2) float64: their log odds by place
-    and by colour alone; trust (2,) float64: weights of both. warped (h, w) float32 is kept `least`
-    away from 0 and 1. A pixel differs by at most `most`, so that no segment is cut of which all
-    is certain. Writes out (h, w) float32 and share (k,) float64, its sums.
-    """
-    h, w = labels.shape
-    share[:] = 0.0
-    for y in range(h):
-        for x in range(w):
+    sums[:] = 0.0
+    for y in range(box[1], box[3]):
+        for x in range(box[0], box[2]):
             i = labels[y, x]
-            q = min(max(np.float64(warped[y, x]), least), 1.0 - least)
-            own = trust[0] * (np.log(q / (1.0 - q)) - mean[i, 0])
-            own += trust[1] * (odds[bins[y, x]] - mean[i, 1])
-            value = verdict[i] + min(max(own, -most), most)
-            out[y, x] = 1.0 / (1.0 + np.exp(-value))
-            share[i] += out[y, x]
+            b = bins[y, x]
+            v = y - box[1]
+            u = x - box[0]
+            sums[i, 0] += 1.0
+            sums[i, 1] += odds[0, b]
+            sums[i, 2] += odds[1, b]
+            sums[i, 3] += warped[0, v, u]
+            sums[i, 4] += warped[1, v, u]
+            sums[i, 5] += warped[2, v, u]
+            sums[i, 6] += flow[v, u, 0]
+            sums[i, 7] += flow[v, u, 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def compare_layers(belief, planes, then, labels, box, models, flow, change, pace, out, sums):
+    """Ask of each pixel whether it came along with the object or with the ground.
+
+    belief (h, w) float32 and then (3, h, pitch) are of the frame before, planes of this one;
+    models (2, 6) float64: where a pixel of the object and one of the ground was, as
+    u = m0 + m1 x + m2 y, v = m3 + m4 x + m5 y; flow (h', w', 2), and the change (h', w') of colour
+    along it. pace: L*a*b* units (sum over channels) by which a likelihood falls to 1/e. Writes out
+    (h', w') float32: log odds by colour and by where it would have been; sums (k, 2): those by
+    colour alone, and both, over segments.
+    """
+    h, w = belief.shape
+    sums[:] = 0.0
+    gap = np.zeros(3, np.float64)
+    was = np.zeros(3, np.float64)
+    fall = np.exp(-np.arange(24 * 16 + 1) / (16.0 * pace))
+    for y in range(box[1], box[3]):
+        for x in range(box[0], box[2]):
+            i = int(x + flow[y - box[1], x - box[0], 0] + 0.5)
+            j = int(y + flow[y - box[1], x - box[0], 1] + 0.5)
+            gap[2] = min(np.float64(change[y - box[1], x - box[0]]), 24.0)
+            was[2] = belief[min(max(j, 0), h - 1), min(max(i, 0), w - 1)]
+            for way in range(2):
+                m = models[way]
+                u = m[0] + m[1] * x + m[2] * y
+                v = m[3] + m[4] * x + m[5] * y
+                gone = u < -0.5 or v < -0.5 or u > w - 0.5 or v > h - 0.5
+                u = min(max(u, 0.0), w - 1.001)
+                v = min(max(v, 0.0), h - 1.001)
+                i = int(u)
+                j = int(v)
+                below = min(j + 1, h - 1)
+                a = u - i
+                b = v - j
+                total = np.float64(0.0)
+                for c in range(3):
+                    seen = (1.0 - b) * ((1.0 - a) * then[c, j, i] + a * then[c, j, i + 1])
+                    seen += b * ((1.0 - a) * then[c, below, i] + a * then[c, below, i + 1])
+                    total += abs(planes[c, y, x] - seen)
+                gap[way] = min(total, 24.0)
+                was[way] = belief[int(v + 0.5), int(u + 0.5)]
+                if gone:  # nobody knows how it looked there
+                    gap[way] = 12.0
+                    was[way] *= 0.5
+            k = labels[y, x]
+            colour = (gap[1] - gap[0]) / pace
+            along = (
+                0.8 * was[0] * fall[int(16.0 * gap[0])] + 0.2 * was[2] * fall[int(16.0 * gap[2])]
+            )
+            ground = (1.0 - was[1]) * fall[int(16.0 * gap[1])] + 0.1 * was[1]
+            both = np.log((along + 0.02) / (ground + 0.02))
+            out[y - box[1], x - box[0]] = both
+            sums[k, 0] += colour
+            sums[k, 1] += both
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def weigh_pixels(bins, odds, warped, layers, box, trust, least, out):
+    """Write what each pixel says by itself: log odds (h', w') float32 of place, layers and colour.
+
+    bins (h, w) int32; odds (n,) float64 of colours; warped (3, h', w') float32, of which the mean
+    of the first two is the place, kept `least` away from 0 and 1; layers (h', w') float32; trust
+    (3,) float64: their weights.
+    """
+    for y in range(box[1], box[3]):
+        for x in range(box[0], box[2]):
+            v = y - box[1]
+            u = x - box[0]
+            q = 0.5 * (np.float64(warped[0, v, u]) + warped[1, v, u])
+            q = min(max(q, least), 1.0 - least)
+            value = trust[0] * np.log(q / (1.0 - q)) + trust[1] * layers[v, u]
+            out[v, u] = value + trust[2] * odds[bins[y, x]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def compare_parts(centre, colour, parts, near, alike, out):
+    """Add up the remembered parts that resemble each segment.
+
+    centre (n, 2), colour (n, 3); parts (m, 7): x, y, L, a, b, area, share; near, alike: 1 over
+    twice the squared reach in pixels and in colour. Writes out (n, 2): weights of parts of the
+    object and of others.
+    """
+    for i in range(len(centre)):
+        inside = np.float64(0.0)
+        outside = np.float64(0.0)
+        for j in range(len(parts)):
+            gap = near * ((centre[i, 0] - parts[j, 0]) ** 2 + (centre[i, 1] - parts[j, 1]) ** 2)
+            if gap > 8.0:
+                continue
+            for c in range(3):
+                gap += alike * (colour[i, c] - parts[j, 2 + c]) ** 2
+            if gap > 8.0:
+                continue
+            weight = np.exp(-gap) * parts[j, 5]
+            inside += weight * parts[j, 6]
+            outside += weight * (1.0 - parts[j, 6])
+        out[i, 0] = inside
+        out[i, 1] = outside
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def smooth_bins(values, mix, spare):
+    """Blur a histogram (BINS_L, BINS_AB, BINS_AB) float64 in place along each axis.
+
+    mix (r,) float64: the weights of a bin and those beside it, on either side alike; what would
+    leave stays at the rim. spare has the shape of values.
+    """
+    n = values.shape
+    for axis in range(3):
+        for i in range(n[0]):
+            for j in range(n[1]):
+                for k in range(n[2]):
+                    total = mix[0] * values[i, j, k]
+                    for r in range(1, len(mix)):
+                        if axis == 0:
+                            total += mix[r] * values[max(i - r, 0), j, k]
+                            total += mix[r] * values[min(i + r, n[0] - 1), j, k]
+                        elif axis == 1:
+                            total += mix[r] * values[i, max(j - r, 0), k]
+                            total += mix[r] * values[i, min(j + r, n[1] - 1), k]
+                        else:
+                            total += mix[r] * values[i, j, max(k - r, 0)]
+                            total += mix[r] * values[i, j, min(k + r, n[2] - 1)]
+                    spare[i, j, k] = total
+        values[:] = spare
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def decide_pixels(own, labels, box, verdict, most, belief, share):
+    """Write belief (h, w) float32, 0 outside the box, and its sums over segments, share (k,).
+
+    verdict (k,) float64: log odds of the segments. A pixel differs from its segment as much as its
+    own (h', w') differs from the mean of its segment, but by at most `most`, so that no segment is
+    cut of which all is certain.
+    """
+    count = np.zeros(len(verdict), np.float64)
+    mean = np.zeros(len(verdict), np.float64)
+    for y in range(box[1], box[3]):
+        for x in range(box[0], box[2]):
+            count[labels[y, x]] += 1.0
+            mean[labels[y, x]] += own[y - box[1], x - box[0]]
+    for i in range(len(verdict)):
+        mean[i] /= max(count[i], 1.0)
+    belief[:] = 0.0
+    share[:] = 0.0
+    for y in range(box[1], box[3]):
+        for x in range(box[0], box[2]):
+            i = labels[y, x]
+            gap = own[y - box[1], x - box[0]] - mean[i]
+            value = verdict[i] + min(max(gap, -most), most)
+            if value > 12.0 or value < -12.0:
+                b = 1.0 if value > 0.0 else 0.0
+            else:
+                b = 1.0 / (1.0 + np.exp(-value))
+            belief[y, x] = b
+            share[i] += b
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def enlarge_belief(belief, labels, ids, names, box, mask):
+    """Decide the pixels of a frame from belief at half its size.
+
+    belief (h', w') float32 and labels (h', w') int32, rows of names (k,) uint32; ids (h, w)
+    uint32. A pixel mixes the four nearest of its own segment, or all four where none is. Writes
+    mask (h, w) bool; box: where the object may be, at half the size.
+    """
+    h, w = ids.shape
+    rows, columns = belief.shape
+    mask[:] = False
+    for y in range(2 * box[1], min(2 * box[3], h)):
+        for x in range(2 * box[0], min(2 * box[2], w)):
+            v = y >> 1
+            u = x >> 1
+            other_v = min(max(v + (1 if y & 1 else -1), 0), rows - 1)
+            other_u = min(max(u + (1 if x & 1 else -1), 0), columns - 1)
+            sure = 0
+            for way in range(4):
+                a = v if way < 2 else other_v
+                b = u if way % 2 == 0 else other_u
+                sure += 1 if belief[a, b] > 0.5 else 0
+            if sure == 0 or sure == 4:  # they agree, whatever their segments are
+                mask[y, x] = sure == 4
+                continue
+            own = np.float64(0.0)
+            own_weight = np.float64(0.0)
+            both = np.float64(0.0)
+            for way in range(4):
+                a = v if way < 2 else other_v
+                b = u if way % 2 == 0 else other_u
+                weight = (3.0 if way < 2 else 1.0) * (3.0 if way % 2 == 0 else 1.0)
+                both += weight * belief[a, b]
+                if names[labels[a, b]] == ids[y, x]:
+                    own += weight * belief[a, b]
+                    own_weight += weight
+            if own_weight > 0.0:
+                mask[y, x] = own > 0.5 * own_weight
+            else:
+                mask[y, x] = both > 8.0

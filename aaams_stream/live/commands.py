@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from aaams_stream import files
 from aaams_stream.draw.views import LIVE_VIEWS
-from aaams_stream.errors import SinkError
+from aaams_stream.live.kept import Folder
+from aaams_stream.live.limits import Allowance
+from aaams_stream.live.recorder import Limits
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aaams_stream.live import LiveLoop
 
 Command = Mapping[str, object]  # as it came from a viewer: `do` names it
 Answer = dict[str, object]  # ready for JSON
+Made = TypeVar("Made")
 
 MOST_SEGMENTS = 5000
+LONGEST_RECORDING = 3600.0  # seconds, where nothing else is said
+_MOST_ID = 1 << 32
+_PNG = Path("snapshot.png")
+_SNAPSHOTS = 2.0  # a second in the long run; twenty at once
 
 
 class RefusedError(ValueError):
@@ -27,36 +33,70 @@ class RefusedError(ValueError):
 
 
 class Commands:
-    """Runs commands on a loop; files go into `folder` alone, under names made here."""
+    """Runs commands on a loop; files go into `folder` alone, under names made here.
 
-    def __init__(self, loop: LiveLoop, folder: Path, *, with_video: bool = False) -> None:
+    max_recording: seconds after which a recording ends by itself (0: never).
+    """
+
+    def __init__(
+        self,
+        loop: LiveLoop,
+        folder: Path,
+        *,
+        with_video: bool = False,
+        max_recording: float = LONGEST_RECORDING,
+    ) -> None:
         self._loop = loop
-        self._folder = folder
+        self._folder = Folder(folder)
         self._with_video = with_video
-        self._plain = {"pause": loop.pause, "resume": loop.resume, "step": loop.step}
-        self._others: dict[str, Callable[[Command], Answer]] = {
+        self._max_recording = max_recording
+        self._snapshots = Allowance(_SNAPSHOTS, 20, loop.clock)
+        self._questions: dict[str, Callable[[Command], Answer]] = {"about": self._about}
+        self._orders: dict[str, Callable[[Command], Answer]] = {
+            "pause": self._plainly(loop.pause),
+            "resume": self._plainly(loop.resume),
+            "step": self._plainly(loop.step),
             "detail": self._detail,
             "snapshot": self._snapshot,
             "record": self._record,
             "stop": self._stop,
+            "follow": self._follow,
+            "correct": self._correct,
+            "let go": self._let_go,
+            "save": self._save,
         }
 
-    def run(self, command: Command) -> Answer:
-        """Do what `command["do"]` says; raise a RefusedError where it makes no sense."""
+    def run(self, command: Command, *, owner: bool = True) -> Answer:
+        """Do what `command["do"]` says; raise a RefusedError where it makes no sense.
+
+        Who is not the owner may only ask questions.
+        """
         name = str(command.get("do"))
-        if name in self._plain:
-            self._plain[name]()
-            return {}
-        if name in self._others:
-            return self._others[name](command)
-        known = ", ".join([*self._plain, *self._others])
+        if name in self._questions:
+            return self._questions[name](command)
+        if name in self._orders:
+            if not owner:
+                raise RefusedError("this link is for looking on only")
+            return self._orders[name](command)
+        known = ", ".join([*self._orders, *self._questions])
         raise RefusedError(f"unknown command; expected one of {known}")
 
+    @staticmethod
+    def _plainly(act: Callable[[], None]) -> Callable[[Command], Answer]:
+        def run(command: Command) -> Answer:
+            act()
+            return {}
+
+        return run
+
+    def _about(self, command: Command) -> Answer:
+        known = self._loop.history.about(_whole(command, "id", 1, _MOST_ID))
+        if known is None:
+            raise RefusedError("no such segment")
+        return known
+
     def _detail(self, command: Command) -> Answer:
-        segments = command.get("segments")
-        if type(segments) is not int or not 1 <= segments <= MOST_SEGMENTS:
-            raise RefusedError(f"segments must be a whole number in 1..{MOST_SEGMENTS}")
-        self._loop.want(segments)
+        self._loop.want(_whole(command, "segments", 1, MOST_SEGMENTS))
         return {}
 
     def _snapshot(self, command: Command) -> Answer:
@@ -65,22 +105,26 @@ class Commands:
             raise RefusedError(f"view must be one of {', '.join(LIVE_VIEWS)}")
         if not isinstance(opacity, int | float) or not 0 <= opacity <= 1:
             raise RefusedError("opacity must be in 0..1")
-        groups = command.get("groups")
-        if groups is not None and (type(groups) is not int or not 1 <= groups <= MOST_SEGMENTS):
-            raise RefusedError(f"groups must be a whole number in 1..{MOST_SEGMENTS}")
-        shown = self._loop.wait(0, 0)[1]
+        groups = None
+        if command.get("groups") is not None:
+            groups = _whole(command, "groups", 1, MOST_SEGMENTS)
+        number = _whole(command, "number", 0, _MOST_ID) if "number" in command else 0
+        shown = self._loop.recent(number)
         if shown is None:
             raise RefusedError("there is no frame yet")
-        path = self._new_path(".png")
-        picture = files.encode_image(path, shown.drawn(view, float(opacity), groups))
-        files.write_files({path: picture})
-        return {"saved": path.name}
+        if not self._snapshots.take():
+            raise RefusedError("too many snapshots at a time; wait a moment")
+        trails = self._loop.history.trails() if view == "motion" else None
+        drawn = shown.drawn(str(view), float(opacity), groups, trails)
+        picture = files.encode_image(_PNG, drawn)
+        return {"saved": self._folder.write(".png", picture).name}
 
     def _record(self, command: Command) -> Answer:
         if self._loop.status.recording is not None:
             raise RefusedError("a recording is under way")
-        path = self._new_path(".zarr")
-        self._loop.record(path, with_video=self._with_video)
+        path = self._folder.make(".zarr")
+        limits = Limits(self._max_recording or float("inf"), self._folder)
+        self._loop.record(path, with_video=self._with_video, limits=limits)
         return {"recording": path.name}
 
     def _stop(self, command: Command) -> Answer:
@@ -89,16 +133,54 @@ class Commands:
             raise RefusedError("nothing is recorded")
         return {"saved": path.name}
 
-    def _new_path(self, suffix: str) -> Path:
-        """Return a name in the folder that nothing has yet."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SinkError(f"{self._folder}: cannot be made ({error.strerror})") from error
-        stem = datetime.now().strftime("preview-%Y%m%d-%H%M%S")
-        return next(path for path in self._names(stem, suffix) if not path.exists())
+    def _follow(self, command: Command) -> Answer:
+        return {"object": self._on_objects(lambda: self._loop.follow(_ids(command)))}
 
-    def _names(self, stem: str, suffix: str) -> Iterator[Path]:
-        yield self._folder / f"{stem}{suffix}"
-        for count in itertools.count(2):
-            yield self._folder / f"{stem}-{count}{suffix}"
+    def _correct(self, command: Command) -> Answer:
+        number, inside = _whole(command, "number", 1, _MOST_ID), command.get("inside", True)
+        if not isinstance(inside, bool):
+            raise RefusedError("inside must be true or false")
+        ids = _ids(command)
+        self._on_objects(lambda: self._loop.correct(number, ids, inside=inside))
+        return {}
+
+    def _let_go(self, command: Command) -> Answer:
+        number = _whole(command, "number", 1, _MOST_ID)
+        self._on_objects(lambda: self._loop.let_go(number))
+        return {}
+
+    @staticmethod
+    def _on_objects(act: Callable[[], Made]) -> Made:
+        try:
+            return act()
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
+
+    def _save(self, command: Command) -> Answer:
+        """Write the masks of what is followed, and a table, into a new folder."""
+        following = self._loop.following
+        table = following.table()
+        if table.count("\n") < 2:
+            raise RefusedError("nothing is followed; click something first")
+        folder = self._folder.make("-objects")
+        files.write_files({folder / "objects.csv": table.encode()})
+        for scene, labels in following.masks():
+            path = folder / f"{scene.index:06d}.png"
+            files.write_files({path: files.encode_labels(path, labels.astype(np.uint32))})
+        return {"saved": folder.name}
+
+
+def _ids(command: Command) -> list[int]:
+    """Return the segments that a command names."""
+    ids = command.get("ids")
+    if not isinstance(ids, list) or not 1 <= len(ids) <= MOST_SEGMENTS:
+        raise RefusedError("ids must be a list of segments")
+    return [_whole({"ids": one}, "ids", 1, _MOST_ID - 1) for one in ids]
+
+
+def _whole(command: Command, name: str, least: int, most: int) -> int:
+    """Return a whole number of a command."""
+    value = command.get(name)
+    if type(value) is not int or not least <= value <= most:
+        raise RefusedError(f"{name} must be a whole number in {least}..{most}")
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from typing import Any, NamedTuple
@@ -43,6 +44,28 @@ class History:
         tables = _Tables(result.time or 0.0, result.ids.size, result.segments, result.events)
         with self._lock:
             self._frames.append(tables)
+
+    def trails(self, seconds: float = 1.0, least: float = 3.0) -> dict[int, list[tuple[int, int]]]:
+        """Return the way of each identity over the last seconds that has moved so many pixels."""
+        with self._lock:
+            frames = list(self._frames)
+        if not frames:
+            return {}
+        ways: dict[int, list[tuple[float, float]]] = {
+            int(row["id"]): [] for row in frames[-1].segments
+        }
+        for frame in frames:
+            if frame.time >= frames[-1].time - seconds:
+                for track, (x, y) in zip(
+                    frame.segments["id"].tolist(), frame.segments["centroid"].tolist(), strict=True
+                ):
+                    if track in ways:
+                        ways[track].append((x, y))
+        return {
+            track: [(round(x), round(y)) for x, y in way]
+            for track, way in ways.items()
+            if math.dist(way[0], way[-1]) >= least
+        }
 
     def about(self, track: int) -> dict[str, Any] | None:
         """Return what is known of an id, ready for JSON; None if it was not seen of late.

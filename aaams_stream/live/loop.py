@@ -9,6 +9,7 @@ on.
 from __future__ import annotations
 
 import threading
+import weakref
 from contextlib import closing
 from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
@@ -18,27 +19,31 @@ from aaams_stream.core.live_levels import LiveLevels
 from aaams_stream.core.prepare import Prepared, Preparer
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.core.threads import thread_count
+from aaams_stream.jit import tell_progress
 from aaams_stream.live.board import Board, LiveFrame, Status
 from aaams_stream.live.clock import SYSTEM_CLOCK, Clock
+from aaams_stream.live.following import Following
 from aaams_stream.live.history import History
-from aaams_stream.live.quality import LADDER, Governor, ladder_for
+from aaams_stream.live.quality import LADDER, Governor, Quality, ladder_for
 from aaams_stream.live.reader import Reader
 from aaams_stream.live.recorder import Recordings
 from aaams_stream.live.slot import Captured, FrameSlot
 from aaams_stream.run.threads import prefetch
-from aaams_stream.run.warmup import warm_stream
+from aaams_stream.run.warmup import warm_following, warm_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from aaams_stream.live.reader import FrameSource
+    from aaams_stream.live.recorder import Limits
     from aaams_stream.params import Params
 
 Made = TypeVar("Made")
 
 _POLL = 0.1  # seconds between looks whether frames go on
 _PATIENCE = 2.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
+_SILENT = 1.5  # seconds without a frame that are worth a word
 _FASTEST = 60.0  # frames a second: a rate beyond is a mistake of the source
 
 
@@ -64,23 +69,31 @@ class LiveLoop:
         self.width, self.height = source.width, source.height
         self.clock = clock
         self.history = History()
+        self.following = Following()
+        self.past = (0, 0)  # numbers of the frames that viewers may look at again: see `past.py`
         self._levels = LiveLevels((self.height, self.width), params)
         self._depth = 1 if thread_count() > 1 else 0  # frames a stage may be ahead of the next
         self._source = source
         self._params = params
         self._quality = LADDER[0]
-        self._governor: Governor | None = None
+        self._governor: Governor[Quality] | None = None
         if fps is None or fps > 0:
             rate = min(float(source.rate), _FASTEST) if fps is None else fps
             self._governor = Governor(1 / rate, ladder_for(params))
         interval = 1 / Fraction(fps).limit_denominator(1000) if fps else Fraction(0)
         self._slot = FrameSlot(clock)
         self._board = Board(clock)
+        self._quiet = max(_SILENT, 3 / float(source.rate))
         self._recordings = Recordings()
         self._reader = Reader(source, self._slot, interval=interval, reopen=reopen)
+        self._began = 0.0  # when the first frame was asked for
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
-            for name, work in (("live-read", self._reader.run), ("live-compute", self._compute))
+            for name, work in (
+                ("live-read", self._reader.run),
+                ("live-compute", self._compute),
+                ("live-warm", warm_following),  # so that the first click does not wait for it
+            )
         ]
 
     def __enter__(self) -> Self:
@@ -117,6 +130,7 @@ class LiveLoop:
     def status(self) -> Status:
         """How it is going just now."""
         shown, recording = self._board.newest, self._recordings.current
+        silent, waiting_for = self._silence(shown)
         return Status(
             phase=self._board.phase,
             message=self._board.message,
@@ -131,7 +145,68 @@ class LiveLoop:
             recording=recording.path.name if recording else None,
             recorded=recording.frames if recording else 0,
             trouble=self._recordings.trouble,
+            silent=silent,
+            waiting_for=waiting_for,
+            objects=self._objects(shown),
+            past=self.past,
+            age=self.clock.now() - shown.captured if shown else 0.0,
         )
+
+    def _silence(self, shown: LiveFrame | None) -> tuple[float, str]:
+        """Return for how long no frame has come that should have, and from where."""
+        if self._board.phase != "running" or self._slot.paused or self._board.closed:
+            return 0.0, ""
+        now = self.clock.now()
+        if now - self._slot.since > self._quiet:
+            return now - self._slot.since, "source"
+        # frames come in, and none goes out
+        begun = max(self._began, shown.finished if shown else 0.0)
+        if now - begun > 2 * self._quiet:
+            return now - begun, "segmenter"
+        return 0.0, ""
+
+    def _objects(self, shown: LiveFrame | None) -> list[dict[str, object]]:
+        if shown is None or shown.scene is None:
+            return []
+        trails = self.following.trails()
+        return [
+            {
+                "number": one.number,
+                "state": one.state,
+                "sure": round(one.sure, 3),
+                "area": one.area,
+                "box": one.box,
+                "trail": trails.get(one.number, []),
+            }
+            for one in shown.scene.sightings
+        ]
+
+    def follow(self, ids: list[int]) -> int:
+        """Follow segments of the newest frame as one object, for all to see; return its number."""
+        with self.following.lock:
+            number = self.following.begin(ids)
+            self._board.amend(self.following.scene)
+            return number
+
+    def correct(self, number: int, ids: list[int], *, inside: bool) -> None:
+        """Say of segments of the newest frame that they belong to an object, or do not."""
+        with self.following.lock:
+            self.following.correct(number, ids, inside=inside)
+            self._board.amend(self.following.scene)
+
+    def let_go(self, number: int) -> None:
+        """Follow an object no longer."""
+        with self.following.lock:
+            self.following.end(number)
+            self._board.amend(self.following.scene)
+
+    def nudge(self) -> None:
+        """Let everyone who waits look again."""
+        self._board.touch()
+
+    def recent(self, number: int) -> LiveFrame | None:
+        """Return a frame of the last few; the newest if that one is gone."""
+        return self._board.recent(number)
 
     def wait(self, version: int, timeout: float) -> tuple[int, LiveFrame | None]:
         """Wait until something is newer than `version`; return the version and newest frame."""
@@ -174,8 +249,11 @@ class LiveLoop:
         self._params = self._params.updated({"stream": {"segments": segments}})
         self._board.touch()
 
-    def record(self, path: Path, *, with_video: bool = False) -> None:
-        """Begin to write every segmented frame to a new volume; one under way is finished."""
+    def record(self, path: Path, *, with_video: bool = False, limits: Limits | None = None) -> None:
+        """Begin to write every segmented frame to a new volume; one under way is finished.
+
+        limits: when the recording ends by itself.
+        """
         from aaams_stream.store import Header
 
         source = self._source
@@ -190,7 +268,7 @@ class LiveLoop:
             configuration=self._params.to_dict(),
             with_video=with_video,
         )
-        self._recordings.begin(path, header)
+        self._recordings.begin(path, header, limits)
         self._board.touch()
 
     def stop_recording(self) -> Path | None:
@@ -207,8 +285,16 @@ class LiveLoop:
 
     def _compute(self) -> None:
         """Segment the newest frame, again and again; this thread does the last of the stages."""
+        board = weakref.ref(self._board)  # listeners stay for as long as the process
+
+        def tell(done: int, kernels: int) -> None:
+            if (told := board()) is not None and told.phase == "starting":
+                told.enter("starting", f"compiling: {done} of {kernels} parts are ready")
+
+        tell_progress(tell)
         warm_stream(should_stop=lambda: self._slot.closed)
         segmenter = Segmenter(self._params)
+        self._began = self.clock.now()
         self._slot.open()
         self._board.enter("running")
         over = threading.Event()
@@ -227,25 +313,26 @@ class LiveLoop:
         preparer = Preparer(self._params)
         while (taken := self._slot.take()) is not None:
             begun = self.clock.now()
-            preparer.params = self._quality.applied(self._params)
+            quality = self._quality
+            preparer.params = quality.applied(self._params)
             prepared = preparer.prepare(taken.frame.rgb, float(taken.frame.time))
-            yield _InWork(taken, prepared, (self.clock.now() - begun,))
+            yield _InWork(taken, quality.name, prepared, (self.clock.now() - begun,))
 
     def _label(
         self, frames: Generator[_InWork[Prepared]], segmenter: Segmenter
     ) -> Generator[_InWork[Labelled]]:
         with closing(frames):
-            for taken, prepared, busy in frames:
+            for taken, quality, prepared, busy in frames:
                 begun = self.clock.now()
                 labelled = segmenter.label(prepared)
-                yield _InWork(taken, labelled, (*busy, self.clock.now() - begun))
+                yield _InWork(taken, quality, labelled, (*busy, self.clock.now() - begun))
 
     def _show(self, frame: _InWork[Labelled]) -> None:
         """Publish a frame, and let the governor choose the quality of those to come."""
         begun = self.clock.now()
         result = describe(frame.made)
         self.history.add(result)
-        self._recordings.put(frame.taken.frame, result)
+        self._recordings.put(frame.taken.frame, result, frame.quality)
         self._levels.update(result)
         merges = self._levels.merges()
         if self._governor is not None and result.stats["warm"]:  # a cut is no trend
@@ -253,12 +340,15 @@ class LiveLoop:
             busy = (*frame.busy, now - begun)
             # side by side, the stage that takes longest sets the pace
             self._quality = self._governor.note(max(busy) if self._depth else sum(busy), now)
-        self._board.publish(frame.taken, result, merges)
+        with self.following.lock:
+            scene = self.following.step(frame.taken.frame, result)
+            self._board.publish(frame.taken, result, merges, scene)
 
 
 class _InWork(NamedTuple, Generic[Made]):
     """A frame on its way through the stages."""
 
     taken: Captured
+    quality: str
     made: Made
     busy: tuple[float, ...]  # seconds in each stage so far

@@ -1,349 +1,177 @@
-const byId = (name) => document.getElementById(name);
-const token = new URLSearchParams(location.search).get("token");
-const address = (path, values = {}) => {
-  const query = new URLSearchParams(token ? { ...values, token } : values).toString();
-  return query ? `${path}?${query}` : path;
-};
+/* ---- how it is going, in words ---- */
 
-// Detail runs from 2 groups a frame to 400, evenly in their logarithm, and then to all segments.
-const FEWEST = 2, MOST = 400, TRAIL = 45;
-const toGroups = (value) => value >= 100 ? Infinity : Math.round(FEWEST * (MOST / FEWEST) ** (value / 99));
-
-const video = byId("video"), overlay = byId("overlay"), tracks = byId("tracks");
-const videoPen = video.getContext("2d", { alpha: false });
-const overlayPen = overlay.getContext("2d");
-const tracksPen = tracks.getContext("2d");
-
-let status = {};
-let frame = null; // the last one: sizes, tables, the segment of each pixel
-let selected = null; // an id
-let members = new Set(); // the ids of the group that was selected
-let wanted = toGroups(47); // groups to show: about the things a person would name
-let names = new Map(); // id to the name of its group
-let trails = new Map(); // id to its last centroids
-let layer = null; // the overlay's pixels, kept from frame to frame
-
-const view = () => document.querySelector("input[name=view]:checked").value;
-
-/* ---- the stream ---- */
-
-function connect() {
-  const socket = new WebSocket(address(`ws://${location.host}/stream`));
-  socket.binaryType = "arraybuffer";
-  socket.onmessage = async ({ data }) => {
-    try {
-      await take(data);
-    } finally {
-      if (socket.readyState === WebSocket.OPEN) socket.send("shown"); // now the next one may come
-    }
-  };
-  socket.onclose = () => {
-    showPhase("disconnected", true);
-    setTimeout(connect, 1000);
-  };
+// What is wrong comes first. For each: the badge, and what there is to do.
+function findState() {
+  if (socket?.readyState !== WebSocket.OPEN && status.phase === undefined)
+    return wasLost ? ["lost", "not connected", "The preview is not there. Is it running? Trying again …"]
+      : ["connecting", "connecting", ""];
+  if (wasLost) return ["lost", "connection lost", "The connection is lost: this is the last picture. Trying again; if the preview was ended, start it again."];
+  const quiet = performance.now() - heard;
+  if (quiet > SILENT) return ["silent", `no answer for ${Math.round(quiet / 1000)} s`, "The preview does not answer: it is stopped, or very busy. This is the last picture."];
+  const { phase, message, silent, waiting_for: from } = status;
+  if (phase === "failed") return ["failed", "failed", `It has failed: ${message}`];
+  if (phase === "starting") return message ? ["compiling", "compiling", ""] : ["starting", "getting ready", ""];
+  if (status.live === false) return ["past", "looking back", "You look back; press Live to see what is now."];
+  if (phase === "ended") return ["ended", "ended", "The source has ended. Look back with the bar below, or start the preview again."];
+  if (status.paused) return ["paused", "paused", "Paused. Resume, or step frame by frame."];
+  if (from === "source") return ["stalled", `no frames for ${Math.round(silent)} s`, "The source sends no frames: look after the camera or the network. It goes on by itself."];
+  if (from === "segmenter") return ["stuck", `stuck for ${Math.round(silent)} s`, "Frames come in, but none is segmented. Start the preview again if this lasts."];
+  return ["running", "running", ""];
 }
 
-async function take(data) {
-  const length = new DataView(data).getUint32(0, true);
-  status = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
-  if (status.number !== undefined) {
-    const next = unpack(status, data, 4 + length);
-    const bitmap = await createImageBitmap(new Blob([next.jpeg], { type: "image/jpeg" }));
-    frame = next;
-    follow(next);
-    regroup();
-    fit(next);
-    videoPen.drawImage(bitmap, 0, 0);
-    bitmap.close();
-    paint();
-    byId("picture").dataset.frame = status.number;
-  }
-  showStatus();
+function showState() {
+  const [state, badge, note] = findState();
+  document.body.dataset.state = state;
+  setText("phase", badge);
+  setText("state", note); // said aloud when it changes, so it counts no seconds
+  byId("curtain").hidden = frame !== null;
+  setText("notice", note || (state === "compiling" ? `Getting ready, for about a minute the first time; ${status.message}.`
+    : state === "starting" ? "Getting ready …" : state === "connecting" ? "Connecting …" : "Waiting for a frame …"));
 }
 
-function unpack(head, data, start) {
-  const { width, height, segments, merges: merged, runs } = head;
-  let at = start;
-  const part = (kind, count) => {
-    const array = new kind(data, at, count);
-    at += array.byteLength;
-    return array;
-  };
-  const ids = part(Uint32Array, segments);
-  const colours = part(Uint32Array, segments);
-  const centroids = part(Float32Array, 2 * segments);
-  const merges = part(Uint32Array, 2 * merged);
-  const rows = part(Uint32Array, runs);
-  const lengths = part(Uint16Array, runs);
-  const labels = new Uint32Array(width * height);
-  const areas = new Uint32Array(segments);
-  for (let run = 0, p = 0; run < runs; run++) {
-    const end = p + lengths[run];
-    labels.fill(rows[run], p, end);
-    areas[rows[run]] += lengths[run];
-    p = end;
-  }
-  const jpeg = new Uint8Array(data, at);
-  return { width, height, ids, colours, centroids, merges, labels, areas, time: head.time, jpeg };
-}
-
-function follow({ ids, centroids, time }) {
-  const now = new Map();
-  for (let row = 0; row < ids.length; row++) {
-    const trail = trails.get(ids[row]) ?? [];
-    trail.push([centroids[2 * row], centroids[2 * row + 1]]);
-    if (trail.length > TRAIL) trail.shift();
-    now.set(ids[row], trail);
-  }
-  trails = now;
-}
-
-/* ---- groups: the tree cut at the detail wanted ---- */
-
-// Fills in, for each segment, the row that stands for its group, and the name of the group.
-function regroup() {
-  const { ids, merges, areas } = frame;
-  const group = Uint32Array.from(ids, (_, row) => row);
-  const count = Math.max(0, Math.min(merges.length / 2, ids.length - wanted));
-  for (let i = 0; i < count; i++) group[merges[2 * i + 1]] = merges[2 * i];
-  for (let row = 0; row < ids.length; row++) {
-    let root = row;
-    while (group[root] !== root) root = group[root];
-    group[row] = root;
-  }
-  frame.group = group;
-  frame.name = nameGroups(ids, group, areas);
-  keepSelection();
-}
-
-// A name stays with the group that has most of what bore it; a new group has its lowest free id.
-function nameGroups(ids, group, areas) {
-  const parts = new Map(); // "name root" to the area they share
-  for (let row = 0; row < ids.length; row++) {
-    const name = names.get(ids[row]);
-    if (name === undefined) continue;
-    const key = `${name} ${group[row]}`;
-    parts.set(key, (parts.get(key) ?? 0) + areas[row]);
-  }
-  const found = new Map(), taken = new Set(), settled = new Set();
-  for (const [key] of [...parts].sort((a, b) => b[1] - a[1])) {
-    const [name, root] = key.split(" ").map(Number);
-    if (settled.has(name)) continue;
-    settled.add(name); // its largest part decides, also where another name was larger there
-    if (!found.has(root)) {
-      found.set(root, name);
-      taken.add(name);
-    }
-  }
-  for (let row = 0; row < ids.length; row++) {
-    if (found.has(group[row]) || taken.has(ids[row])) continue;
-    found.set(group[row], ids[row]);
-    taken.add(ids[row]);
-  }
-  names = new Map();
-  const named = Uint32Array.from(ids, (id, row) => found.get(group[row]) ?? id);
-  ids.forEach((id, row) => names.set(id, named[row]));
-  return named;
-}
-
-// What was selected goes on as the group that has most of it.
-function keepSelection() {
-  frame.chosen = -1;
-  if (selected === null) return;
-  const { ids, group, areas } = frame;
-  const shares = new Map();
-  for (let row = 0; row < ids.length; row++) {
-    if (members.has(ids[row])) shares.set(group[row], (shares.get(group[row]) ?? 0) + areas[row]);
-  }
-  if (!shares.size) return;
-  frame.chosen = [...shares].reduce((best, next) => (next[1] > best[1] ? next : best))[0];
-  const rows = [...ids.keys()].filter((row) => group[row] === frame.chosen);
-  members = new Set(rows.map((row) => ids[row]));
-  if (!members.has(selected)) selected = ids[rows.reduce((best, row) => (areas[row] > areas[best] ? row : best))];
-}
-
-function fit({ width, height }) {
-  if (video.width === width && video.height === height) return;
-  for (const canvas of [video, overlay]) {
-    canvas.width = width;
-    canvas.height = height;
-  }
-  layer = overlayPen.createImageData(width, height);
-  const picture = byId("picture");
-  picture.style.aspectRatio = `${width} / ${height}`;
-  picture.style.maxWidth = `calc((100vh - 150px) * ${width / height})`;
-}
-
-/* ---- painting ---- */
-
-const LINE = 0xff0ad6ff; // bytes R, G, B, A as a little-endian number: amber
-const WHITE = 0xffffffff;
-
-// The same colour, a third of the way to white: lines between the segments of a group.
-function lighter(colour) {
-  const part = (k) => Math.round(170 / 2 + ((colour >>> (8 * k)) & 255) * 2 / 3) << (8 * k);
-  return (0xff000000 | part(2) | part(1) | part(0)) >>> 0;
-}
-
-// The colours of the volume's films: see id_colours in render.py.
-function idColour(id) {
-  let mixed = Math.imul(id, 2654435761) >>> 0;
-  mixed = (mixed ^ (mixed >>> 15)) >>> 0;
-  return ((mixed & 0xffffff) | 0xff000000) >>> 0;
-}
-
-// Clear hues for groups: see group_colours in views.py.
-function groupColour(id) {
-  let mixed = Math.imul(id, 2654435761) >>> 0;
-  mixed = (mixed ^ (mixed >>> 15)) >>> 0;
-  const hue = 2 * (((mixed & 0xffff) * 180) >>> 16);
-  const saturation = (150 + ((mixed >>> 16) & 1) * 90) / 255, value = 190 + ((mixed >>> 17) & 1) * 65;
-  const channel = (n) => {
-    const k = (n + hue / 60) % 6;
-    return Math.round(value - value * saturation * Math.max(0, Math.min(k, 4 - k, 1)));
-  };
-  return (0xff000000 | (channel(1) << 16) | (channel(3) << 8) | channel(5)) >>> 0;
-}
-
-// The mean colour of each group, for all of its segments.
-function meanColours({ ids, group, areas, colours }) {
-  const sums = new Float64Array(4 * ids.length);
-  for (let row = 0; row < ids.length; row++) {
-    const at = 4 * group[row];
-    for (let k = 0; k < 3; k++) sums[at + k] += areas[row] * ((colours[row] >>> (8 * k)) & 255);
-    sums[at + 3] += areas[row];
-  }
-  const mean = (at, k) => Math.round(sums[at + k] / sums[at + 3]) << (8 * k);
-  return Uint32Array.from(group, (root) => (0xff000000 | mean(4 * root, 2) | mean(4 * root, 1) | mean(4 * root, 0)) >>> 0);
-}
-
-function paint() {
-  if (!frame) return;
-  const { width, height, labels, group, name, chosen } = frame;
-  const kind = view();
-  const pixels = new Uint32Array(layer.data.buffer);
-  const filling = kind === "colours" ? meanColours(frame)
-    : kind === "ids" ? Uint32Array.from(name, idColour)
-    : kind === "objects" ? Uint32Array.from(name, groupColour) : null;
-  const faint = filling && kind === "objects" ? Uint32Array.from(filling, lighter) : null;
-  if (filling) for (let p = 0; p < labels.length; p++) pixels[p] = filling[labels[p]];
-  else pixels.fill(0);
-  const line = kind === "boundaries" ? LINE : kind === "ids" || kind === "objects" ? WHITE : 0;
-  for (let y = 0, p = 0; y < height; y++) {
-    for (let x = 0; x < width; x++, p++) {
-      const segment = labels[p];
-      const beside = x + 1 < width ? labels[p + 1] : segment;
-      const under = y + 1 < height ? labels[p + width] : segment;
-      if (segment === beside && segment === under) continue;
-      const own = group[segment], right = group[beside], below = group[under];
-      if (own === right && own === below) {
-        if (faint) pixels[p] = faint[segment];
-        continue;
-      }
-      if (line) pixels[p] = line;
-      if (chosen >= 0 && (own === chosen || right === chosen || below === chosen)) {
-        pixels[p] = WHITE;
-        if (x) pixels[p - 1] = WHITE;
-        if (y) pixels[p - width] = WHITE;
-      }
-    }
-  }
-  overlayPen.putImageData(layer, 0, 0);
-  overlay.style.opacity = tracks.style.opacity = byId("opacity").value / 100;
-  paintTracks(kind === "motion");
-}
-
-function paintTracks(wanted) {
-  const scale = Math.min(2, window.devicePixelRatio || 1);
-  const width = Math.round(tracks.clientWidth * scale), height = Math.round(tracks.clientHeight * scale);
-  if (tracks.width !== width || tracks.height !== height) {
-    tracks.width = width;
-    tracks.height = height;
-  } else {
-    tracksPen.clearRect(0, 0, width, height);
-  }
-  const zoom = width / frame.width;
-  for (const [id, trail] of trails) {
-    const [[x0, y0], [x1, y1]] = [trail[0], trail.at(-1)];
-    const moved = Math.hypot(x1 - x0, y1 - y0);
-    if (id !== selected && (!wanted || moved < 2)) continue;
-    const colour = `#${(idColour(id) & 0xffffff).toString(16).padStart(6, "0").replace(/(..)(..)(..)/, "$3$2$1")}`;
-    tracksPen.lineJoin = tracksPen.lineCap = "round";
-    for (const [style, thick] of [["#000a", 4.5], [colour, 2.5]]) {
-      tracksPen.strokeStyle = style;
-      tracksPen.lineWidth = thick * scale;
-      tracksPen.beginPath();
-      for (const [x, y] of trail) tracksPen.lineTo((x + 0.5) * zoom, (y + 0.5) * zoom);
-      tracksPen.stroke();
-    }
-    tracksPen.fillStyle = "#fff";
-    tracksPen.beginPath();
-    tracksPen.arc((x1 + 0.5) * zoom, (y1 + 0.5) * zoom, 3 * scale, 0, 2 * Math.PI);
-    tracksPen.fill();
-  }
-}
-
-/* ---- figures and controls ---- */
-
-function showPhase(text, bad = false) {
-  byId("phase").textContent = text;
-  byId("phase").classList.toggle("bad", bad);
-}
+const setText = (name, text) => { if (byId(name).textContent !== String(text)) byId(name).textContent = text; };
+const say = (text) => setText("message", text);
 
 function showStatus() {
-  byId("source").textContent = status.source;
-  const { phase, paused } = status;
-  showPhase(paused && phase === "running" ? "paused" : phase, phase === "failed");
-  byId("curtain").hidden = frame !== null && phase !== "failed";
-  byId("notice").textContent = phase === "failed" ? status.message
-    : phase === "starting" ? "Getting ready; the first time this compiles for about a minute …" : "Waiting for a frame …";
-  byId("fps").textContent = status.fps.toFixed(1);
-  byId("latency").textContent = `${Math.round(1000 * (status.glass || status.latency))} ms`;
+  setText("source", status.source);
+  document.body.classList.toggle("guest", status.owner === false);
+  showState();
+  setText("fps", status.fps.toFixed(1));
+  setText("latency", latency === null ? "–" : `${Math.round(1000 * latency)} ms`);
   showDetail();
-  byId("warm").textContent = `${Math.round(100 * status.warm)} %`;
-  byId("dropped").textContent = status.dropped;
-  byId("viewers").textContent = status.viewers;
-  byId("quality").textContent = status.quality === "full quality" ? "" : `Keeping pace: ${status.quality}`;
-  byId("pause").textContent = paused ? "Resume" : "Pause";
-  byId("pause").setAttribute("aria-pressed", paused);
-  byId("record").textContent = status.recording ? `Stop (${status.recorded})` : "Record";
+  setText("warm", `${Math.round(100 * status.warm)} %`);
+  setText("dropped", status.dropped);
+  setText("viewers", status.viewers);
+  const reduced = [
+    status.quality === "full quality" ? "" : `Segments, to keep pace: ${status.quality}.`,
+    status.picture === "full" ? "" : `Picture: ${status.picture}.`,
+  ];
+  setText("quality", reduced.filter(Boolean).join(" "));
+  setText("pause", status.paused ? "Resume" : "Pause");
+  byId("pause").setAttribute("aria-pressed", status.paused);
+  setText("record", status.recording ? `Stop (${status.recorded})` : "Record");
   byId("record").setAttribute("aria-pressed", status.recording !== null);
-  if (status.trouble) say(status.trouble);
+  if (status.trouble && status.trouble !== trouble) say(status.trouble);
+  trouble = status.trouble;
+  showTimeline();
+  showObjects();
 }
 
+let trouble = "";
+
 function showDetail() {
-  byId("detail-value").textContent = wanted === Infinity ? "all" : wanted;
+  setText("detail-value", wanted === Infinity ? "all" : wanted);
   if (!frame) return;
   const groups = new Set(frame.group).size, all = frame.ids.length;
-  byId("segments").textContent = groups < all ? `${groups} of ${all}` : all;
+  setText("segments", groups < all ? `${groups} of ${all}` : all);
 }
+
+/* ---- looking back ---- */
+
+let looking = null; // number of the frame that is looked at
+
+function showTimeline() {
+  const [first, last] = status.past, scrub = byId("scrub");
+  scrub.disabled = last <= first;
+  scrub.min = first;
+  scrub.max = last;
+  if (looking === null) scrub.value = last;
+  byId("live").disabled = looking === null;
+  setText("scrub-value", looking === null ? "live" : `${looking - last} frames`);
+  scrub.setAttribute("aria-valuetext", looking === null ? "live" : `${last - looking} frames ago`);
+}
+
+byId("scrub").oninput = () => {
+  const value = Number(byId("scrub").value);
+  lookAt(value >= Number(byId("scrub").max) ? null : value);
+};
+byId("live").onclick = () => lookAt(null);
+
+function lookAt(number) {
+  looking = number;
+  ask({ do: "look", number });
+  showTimeline();
+}
+
+/* ---- the last minute ---- */
+
+const minute = []; // a second each: frames a second, latency, quality
+
+setInterval(() => {
+  showState();
+  if (status.phase === undefined) return;
+  minute.push({ fps: status.fps, latency: latency ?? 0, full: status.quality === "full quality" });
+  if (minute.length > 60) minute.shift();
+  if (byId("minute-box").open) drawMinute();
+}, 1000);
+setInterval(showState, 250);
+setInterval(measureClock, 5000);
+byId("minute-box").ontoggle = () => drawMinute();
+
+function drawMinute() {
+  const canvas = byId("minute"), pen = canvas.getContext("2d"), scale = window.devicePixelRatio || 1;
+  const width = (canvas.width = canvas.clientWidth * scale), height = (canvas.height = canvas.clientHeight * scale);
+  const style = getComputedStyle(document.body);
+  const column = width / 60, at = (k) => width - (minute.length - k) * column;
+  pen.fillStyle = style.getPropertyValue("--line");
+  minute.forEach(({ full }, k) => { if (!full) pen.fillRect(at(k), 0, column + 1, height); });
+  for (const [name, colour] of [["fps", "--accent"], ["latency", "--alert"]]) {
+    const most = Math.max(1e-9, ...minute.map((second) => second[name]));
+    pen.strokeStyle = style.getPropertyValue(colour);
+    pen.lineWidth = 2 * scale;
+    pen.beginPath();
+    minute.forEach((second, k) => pen.lineTo(at(k) + column / 2, height - 3 - (second[name] / most) * (height - 8 * scale)));
+    pen.stroke();
+  }
+  const range = (name, factor) => {
+    const values = minute.map((second) => Math.round(factor * second[name]));
+    return `${Math.min(...values)} to ${Math.max(...values)}`;
+  };
+  setText("minute-text", minute.length === 0 ? "" : `Blue: ${range("fps", 1)} frames/s. Red: ${range("latency", 1000)} ms latency. `
+    + `Grey: reduced quality, ${minute.filter(({ full }) => !full).length} s.`);
+}
+
+/* ---- controls ---- */
 
 const OPACITY = { ids: 55, objects: 55 }; // of views that would hide the picture
 
-const say = (text) => { byId("message").textContent = text; };
-
 async function order(command) {
-  try {
-    const response = await fetch(address("/command"), {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(command),
-    });
-    const answer = await response.json();
-    if (answer.error) say(answer.error);
-    else if (answer.saved) say(`Saved ${answer.saved}`);
-    else if (answer.recording) say(`Recording ${answer.recording}`);
-  } catch {
-    say("The preview does not answer.");
-  }
+  const answer = await ask(command);
+  if (answer.error) say(answer.error);
+  else if (answer.saved) say(`Saved ${answer.saved}`);
+  else if (answer.recording) say(`Recording ${answer.recording}`);
 }
 
 byId("pause").onclick = () => order({ do: status.paused ? "resume" : "pause" });
 byId("step").onclick = () => order({ do: "step" });
 byId("snapshot").onclick = () => order({
   do: "snapshot", view: view(), opacity: byId("opacity").value / 100, groups: wanted === Infinity ? null : wanted,
+  number: frame?.number ?? 0,
 });
 byId("record").onclick = () => order({ do: status.recording ? "stop" : "record" });
+byId("share").onclick = async () => {
+  const answer = await ask({ do: "share" });
+  if (answer.error) return say(answer.error);
+  if (!answer.token) return say("Everybody on this machine may look on, and change things too.");
+  byId("link").value = `${location.origin}/?token=${answer.token}`;
+  byId("link").hidden = false;
+  byId("link").select();
+  return navigator.clipboard?.writeText(byId("link").value).then(() => say("Copied the link for viewers."), () => null);
+};
+byId("twin").onclick = () => {
+  const twin = byId("pictures").classList.toggle("twin");
+  byId("twin").setAttribute("aria-pressed", twin);
+  byId("plain-box").hidden = !twin;
+  panTo(panX, panY);
+  paint();
+};
+byId("low").onclick = () => {
+  const low = byId("low").getAttribute("aria-pressed") !== "true";
+  byId("low").setAttribute("aria-pressed", low);
+  order({ do: "picture", picture: low ? "low" : "auto" });
+};
+byId("zoom-in").onclick = () => zoomTo(1.5 * zoom);
+byId("zoom-out").onclick = () => zoomTo(zoom / 1.5);
 for (const input of document.querySelectorAll("input[name=view]")) input.onchange = () => {
   setOpacity(OPACITY[input.value] ?? 100);
   paint();
@@ -359,13 +187,21 @@ byId("detail").oninput = () => { // the tree came with the frame: it is cut here
 
 function setOpacity(value) {
   byId("opacity").value = value;
-  byId("opacity-value").textContent = `${value} %`;
-  overlay.style.opacity = tracks.style.opacity = value / 100;
+  setText("opacity-value", `${value} %`);
+  overlay.style.opacity = value / 100;
+  paintTracks();
 }
 
+// A button that was clicked with the mouse gives the keys back; one reached by Tab keeps them.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button");
+  if (button && event.detail > 0) button.blur();
+});
+
 document.onkeydown = (event) => {
-  if (event.target.matches("input, button") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const button = { " ": "pause", s: "step", p: "snapshot", r: "record" }[event.key];
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input[type=text]")) return;
+  if (event.key === " " && event.target.matches("button, summary, input")) return; // it is theirs
+  const button = { " ": "pause", s: "step", p: "snapshot", r: "record", "+": "zoom-in", "-": "zoom-out" }[event.key];
   if (button) {
     event.preventDefault();
     byId(button).click();
@@ -374,14 +210,6 @@ document.onkeydown = (event) => {
 
 /* ---- one segment ---- */
 
-byId("picture").onclick = (event) => {
-  if (!frame) return;
-  const box = video.getBoundingClientRect();
-  const x = Math.floor(((event.clientX - box.left) / box.width) * frame.width);
-  const y = Math.floor(((event.clientY - box.top) / box.height) * frame.height);
-  const inside = x >= 0 && y >= 0 && x < frame.width && y < frame.height;
-  select(inside ? frame.labels[y * frame.width + x] : null);
-};
 byId("forget").onclick = () => select(null);
 
 function select(row) {
@@ -391,19 +219,15 @@ function select(row) {
   byId("known").hidden = true;
   byId("hint").hidden = row !== null;
   paint();
-  if (row !== null) ask(selected);
+  if (row !== null) inquire(selected);
 }
 
-async function ask(id) {
-  try {
-    const response = await fetch(address("/segment", { id }));
-    if (response.ok && id === selected) showSegment(await response.json());
-  } catch {
-    return; // the stream says that it is disconnected
-  }
+async function inquire(id) {
+  const known = await ask({ do: "about", id });
+  if (!known.error && id === selected) showSegment(known);
 }
 
-setInterval(() => { if (selected !== null && !status.paused) ask(selected); }, 500);
+setInterval(() => { if (selected !== null && !status.paused) inquire(selected); }, 500);
 
 const COMPASS = ["→", "↘", "↓", "↙", "←", "↖", "↑", "↗"];
 

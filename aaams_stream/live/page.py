@@ -9,6 +9,9 @@ from pathlib import PurePath
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+# in this order: each may use what stands before it, and all what is called later
+_SCRIPTS = ("page_stream.js", "page_groups.js", "page_paint.js", "page_objects.js", "page.js")
+
 
 class Page(NamedTuple):
     """What a browser gets."""
@@ -20,9 +23,10 @@ class Page(NamedTuple):
 def build_page() -> Page:
     """Return the page and the policy that allows its own style and script alone."""
     folder = resources.files("aaams_stream.live")
-    html, style, script = (
-        (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")
+    html, style, *scripts = (
+        (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *_SCRIPTS)
     )
+    script = "\n".join(scripts)
     html = html.replace("/* page.css */", style).replace("/* page.js */", script)
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "

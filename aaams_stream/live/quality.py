@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from aaams_stream.params import LEAST_SCALE, Params
 
@@ -58,7 +59,18 @@ def ladder_for(wanted: Params) -> tuple[Quality, ...]:
     return tuple(rungs)
 
 
-class Governor:
+class Rung(Protocol):
+    """One of several qualities, the best first."""
+
+    @property
+    def cost(self) -> float:
+        """What it takes, roughly, of what the one before takes."""
+
+
+Chosen = TypeVar("Chosen", bound=Rung)
+
+
+class Governor(Generic[Chosen]):
     """Chooses the quality of the next frame so that frames keep within a budget of seconds.
 
     Above the budget it goes down the ladder, as many rungs as it takes by their rough cost. It
@@ -66,7 +78,7 @@ class Governor:
     that fails doubles the wait for the next. Knows no clock: the caller tells the time.
     """
 
-    def __init__(self, budget: float, ladder: tuple[Quality, ...] = LADDER) -> None:
+    def __init__(self, budget: float, ladder: tuple[Chosen, ...]) -> None:
         self._budget = budget
         self._ladder = ladder
         self._rung = 0
@@ -78,11 +90,11 @@ class Governor:
         self._on_trial = False
 
     @property
-    def quality(self) -> Quality:
+    def quality(self) -> Chosen:
         """What the next frame gets."""
         return self._ladder[self._rung]
 
-    def note(self, seconds: float, now: float) -> Quality:
+    def note(self, seconds: float, now: float) -> Chosen:
         """Take note of what a frame took, at time `now`; return the quality to go on with."""
         if self._frames == 0:
             self._mean, self._changed = seconds, now

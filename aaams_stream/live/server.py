@@ -1,27 +1,38 @@
-"""The live page's server: listens, gives every connection a thread, and ends them all."""
+"""The live page's server: a door, `websockets` behind it, and a session for each viewer."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import sys
+import functools
+import logging
+import secrets
 import threading
-from http.server import ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from websockets.sync.server import Server, ServerConnection, serve
 
 from aaams_stream.errors import ConfigError
 from aaams_stream.live.access import LOOPBACK, Access, is_loopback
-from aaams_stream.live.handler import IDLE, Handler, Site
+from aaams_stream.live.door import Door
+from aaams_stream.live.session import NAME, TIMEOUT, Session, ViewerConnection
+from aaams_stream.live.site import Site
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveLoop
     from aaams_stream.live.commands import Commands
 
-_MOST_CONNECTIONS = 64
+_LONGEST = 16384  # bytes a viewer may say at a time
+_FAREWELL = 0.5  # seconds in which a viewer may close a connection from its side
+_PATIENCE = 1.5  # seconds in which sessions end by themselves
+# It hears no requests, which carry the token; what is a bug of ours is still told.
+_LOGGER = logging.getLogger("aaams_stream.live")
 
 
 class PreviewServer:
-    """Serves the page of a loop on threads of its own, from `start` (or `with`) to `close`."""
+    """Serves the page of a loop on threads of its own, from `start` (or `with`) to `close`.
+
+    token: what every request must carry; None: one is made up, empty: none is needed, which is
+    possible only where other machines cannot reach the server.
+    """
 
     def __init__(
         self,
@@ -30,22 +41,26 @@ class PreviewServer:
         *,
         host: str = LOOPBACK,
         port: int = 0,
-        token: str = "",
+        token: str | None = None,
     ) -> None:
+        if token is None:
+            token = secrets.token_hex(16)
         if not is_loopback(host) and not token:
             raise ConfigError(f"{host}: can be reached from elsewhere, and so needs a token")
         try:
-            self._server = ConnectionServer(host, port)
+            self._door = Door(host, port, loop.clock, TIMEOUT)
         except OSError as error:
             raise ConfigError(
                 f"{host}:{port}: cannot be listened on ({error.strerror}); "
                 "try another --port or --host"
             ) from error
-        access = Access(host, self._server.server_address[1], token)
-        self._site = self._server.site = Site(loop, commands, access)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.1,), name="preview-server", daemon=True
-        )
+        access = Access(host, self._door.getsockname()[1], token)
+        self._site = Site(loop, commands, access)
+        self._closing = threading.Event()
+        self._sessions: set[Session] = set()
+        self._changed = threading.Condition()  # of the sessions
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
 
     @property
     def url(self) -> str:
@@ -61,15 +76,43 @@ class PreviewServer:
 
     def start(self) -> None:
         """Begin to answer."""
+        clock = self._site.loop.clock
+        self._server = serve(
+            self._serve,
+            sock=cast("Any", self._door),
+            process_request=self._site.answer,
+            compression=None,
+            server_header=None,
+            ping_interval=None,  # frames and heartbeats are answered
+            close_timeout=_FAREWELL,
+            max_size=_LONGEST,
+            max_queue=4,
+            logger=_LOGGER,
+            create_connection=cast(
+                "type[ServerConnection]", functools.partial(ViewerConnection, clock=clock)
+            ),
+        )
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="preview-server", daemon=True
+        )
+        self._site.past.start()
+        self._door.open(self._site.access)
         self._thread.start()
 
     def close(self) -> None:
-        """Send everyone away and stop."""
-        self._site.closing.set()
-        if self._thread.ident is not None:  # it was started: else there is nobody to shut down
+        """Send everyone away and stop; a second time does nothing."""
+        self._closing.set()
+        self._door.close()
+        with self._changed:
+            for session in self._sessions:
+                session.end()
+            if not self._changed.wait_for(lambda: not self._sessions, _PATIENCE):
+                for session in self._sessions:  # who does not take what was sent
+                    session.cut()
+        if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._thread.join()
-        self._server.server_close()
+        self._site.past.close()
 
     @property
     def viewers(self) -> int:
@@ -80,55 +123,17 @@ class PreviewServer:
         """Tell whether there have been viewers and the last one left so long ago."""
         return self._site.viewers.idle(seconds)
 
-
-class ConnectionServer(ThreadingHTTPServer):
-    """Knows its connections and their threads, so that there are not too many and all end."""
-
-    daemon_threads = True
-    request_queue_size = 16
-    site: Site
-
-    def __init__(self, host: str, port: int) -> None:
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        self._open: dict[Any, threading.Thread] = {}
-        self._open_lock = threading.Lock()
-        super().__init__((host, port), Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Give each connection a thread that is known, so that closing can end it."""
-        thread = threading.Thread(
-            target=self.process_request_thread,
-            args=(request, client_address),
-            name="preview-viewer",
-            daemon=True,
-        )
-        with self._open_lock:
-            room = len(self._open) < _MOST_CONNECTIONS
-            if room:
-                self._open[request] = thread
-        if room:
-            thread.start()
-        else:
-            self.shutdown_request(request)
-
-    def shutdown_request(self, request: Any) -> None:
-        """Forget a connection that has ended."""
-        with self._open_lock:
-            self._open.pop(request, None)
-        super().shutdown_request(request)
-
-    def server_close(self) -> None:
-        """End every connection and wait for their threads."""
-        super().server_close()
-        with self._open_lock:
-            left = dict(self._open)
-        for request, thread in left.items():
-            with contextlib.suppress(OSError):  # it may have ended meanwhile
-                request.shutdown(socket.SHUT_RDWR)
-            thread.join(IDLE + 1.0)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about viewers that vanish; anything else is a bug and is shown."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)
+    def _serve(self, connection: ServerConnection) -> None:
+        assert isinstance(connection, ViewerConnection)
+        threading.current_thread().name = NAME
+        session = Session(self._site, connection)
+        with self._changed:
+            if self._closing.is_set():
+                return
+            self._sessions.add(session)
+        try:
+            session.run()
+        finally:
+            with self._changed:
+                self._sessions.discard(session)
+                self._changed.notify_all()

@@ -27,6 +27,7 @@ class FrameSlot:
 
     def __init__(self, clock: Clock) -> None:
         self.dropped = 0
+        self.since = clock.now()  # when the last frame came, or frames began to be waited for
         self._clock = clock
         self._changed = threading.Condition()
         # what follows changes only while _changed is held
@@ -56,6 +57,7 @@ class FrameSlot:
         """Begin: from here on frames that are not taken in time are dropped."""
         with self._changed:
             self._open = True
+            self.since = self._clock.now()
             self._changed.notify_all()
 
     def pause(self) -> None:
@@ -75,13 +77,15 @@ class FrameSlot:
         """Let every frame through again."""
         with self._changed:
             self._paused, self._steps = False, 0
+            self.since = self._clock.now()
             self._changed.notify_all()
 
     def offer(self, frame: Frame) -> bool:
         """Leave a frame in the place of the one before; False once the slot is closed."""
         with self._changed:
             self.dropped += self._waiting is not None and self._flows()
-            self._waiting = Captured(frame, self._clock.now())
+            self.since = self._clock.now()
+            self._waiting = Captured(frame, self.since)
             self._changed.notify_all()
             return not self._closed
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.draw.views import LIVE_VIEWS
 from aaams_stream.errors import AaamsError, ConfigError
+from aaams_stream.live.board import GROUPS, OBJECT_COLOURS
 from aaams_stream.live.commands import RefusedError
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 TITLE = "aaams-stream preview"
 KEYS = (
     "v: next view    [ ]: opacity    - +: detail    space: pause    s: step    p: snapshot    "
-    "r: record    q: quit    click: a segment"
+    "r: record    q: quit    click: follow, with Shift: add, with Alt: take away    f: let go    "
+    "m: save masks"
 )
 _PROBE = "import cv2; cv2.namedWindow('probe'); cv2.waitKey(1); cv2.destroyAllWindows()"
 _PROBE_SECONDS = 20
@@ -75,7 +77,10 @@ class Panel:
             "r": {"do": "stop" if status.recording else "record"},
             "-": {"do": "detail", "segments": max(1, round(wanted / 1.25))},
             "+": {"do": "detail", "segments": round(wanted * 1.25) + 1},
+            "m": {"do": "save"},
         }
+        if status.objects:
+            commands["f"] = {"do": "let go", "number": status.objects[-1]["number"]}
         if key == "q":
             self.closed = True
         elif key == "v":
@@ -84,31 +89,53 @@ class Panel:
         elif key in "[]":
             self.opacity = min(1.0, max(0.0, self.opacity + (0.1 if key == "]" else -0.1)))
         elif key in commands:
-            try:
-                answer = self._commands.run(commands[key])
-            except (RefusedError, AaamsError) as error:
-                self.message = str(error)
-            else:
-                self.message = f"saved {answer['saved']}" if "saved" in answer else ""
+            self._run(commands[key])
 
-    def click(self, x: int, y: int) -> None:
-        """Choose the segment under a pixel of the window."""
+    def click(self, x: int, y: int, *, add: bool = False, take: bool = False) -> None:
+        """Follow the object under a pixel of the window, add it to one, or take it away."""
         shown = self._loop.wait(0, 0)[1]
-        if shown is not None:
-            h, w = shown.segmentation.ids.shape
-            x, y = x // _zoom(w), y // _zoom(w)
-            self.selected = int(shown.segmentation.ids[y, x]) if x < w and y < h else None
+        if shown is None:
+            return
+        found = shown.segmentation.ids
+        h, w = found.shape
+        x, y = x // _zoom(w), y // _zoom(w)
+        if x >= w or y >= h:
+            self.selected = None
+            return
+        self.selected = int(found[y, x])
+        groups = shown.groups(GROUPS) if self.view == "objects" and not take else found
+        ids = [int(one) for one in np.unique(found[groups == groups[y, x]])]
+        numbers = [] if shown.scene is None else [one.number for one in shown.scene.sightings]
+        if (add or take) and numbers:
+            command = {"do": "correct", "number": numbers[-1], "ids": ids, "inside": not take}
+            self._run(command)
+        elif shown.scene is None or not shown.scene.labels[y, x]:
+            self._run({"do": "follow", "ids": ids})
+
+    def _run(self, command: Command) -> None:
+        try:
+            answer = self._commands.run(command)
+        except (RefusedError, AaamsError) as error:
+            self.message = str(error)
+        else:
+            self.message = f"saved {answer['saved']}" if "saved" in answer else ""
 
     def draw(self, shown: LiveFrame | None) -> NDArray[np.uint8]:
         """Return the picture for the window with the figures below it, in RGB."""
         if shown is None:
             picture = np.zeros((self._loop.height, self._loop.width, 3), np.uint8)
         else:
-            picture = shown.drawn(self.view, self.opacity)
+            trails = self._loop.history.trails() if self.view == "motion" else None
+            picture = shown.drawn(self.view, self.opacity, trails=trails)
         if shown is not None and self.selected is not None:
             mask = (shown.segmentation.ids == self.selected).astype(np.uint8)
             outline, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
             cv2.drawContours(picture, outline, -1, (255, 255, 255), 2)
+        for number, trail in self._loop.following.trails().items():
+            way = np.array(trail, np.int32).reshape(-1, 1, 2)
+            colour = OBJECT_COLOURS[(number - 1) % len(OBJECT_COLOURS)]
+            for shade, thick in (((0, 0, 0), 4), (colour, 2)):
+                cv2.polylines(picture, [way], False, shade, thick, cv2.LINE_AA)
         zoom = _zoom(picture.shape[1])
         picture = picture.repeat(zoom, axis=0).repeat(zoom, axis=1)
         lines = self._lines(self._loop.status)
@@ -125,7 +152,7 @@ class Panel:
             return ["getting ready; the first time this compiles for about a minute"]
         lines = [
             f"{status.fps:.1f} fps  {1000 * status.latency:.0f} ms  {status.segments} segments  "
-            f"{status.warm:.0%} warm  {status.dropped} dropped"
+            f"{status.warm:.0%} carried over  {status.dropped} left out"
         ]
         known = None if self.selected is None else self._loop.history.about(self.selected)
         if known is not None:
@@ -133,6 +160,10 @@ class Panel:
             lines.append(
                 f"segment {known['id']}: {known['age']} frames old, {known['area']} px, Lab {lab}"
             )
+        for one in status.objects:
+            lines.append(f"object {one['number']}: {one['state']}, {one['area']} px")
+        if status.waiting_for:
+            lines.append(f"no frame for {status.silent:.0f} s: look after the {status.waiting_for}")
         if status.recording:
             lines.append(f"recording {status.recording}: {status.recorded} frames")
         return lines + [text for text in (status.trouble, self.message) if text]
@@ -148,7 +179,8 @@ def run_window(loop: LiveLoop, commands: Commands) -> None:
 
     def mouse(event: int, x: int, y: int, flags: int, extra: object) -> None:
         if event == cv2.EVENT_LBUTTONDOWN:
-            panel.click(x, y)
+            shift, alt = cv2.EVENT_FLAG_SHIFTKEY, cv2.EVENT_FLAG_ALTKEY
+            panel.click(x, y, add=bool(flags & shift), take=bool(flags & alt))
 
     cv2.namedWindow(TITLE, cv2.WINDOW_AUTOSIZE | cv2.WINDOW_GUI_NORMAL)
     cv2.setMouseCallback(TITLE, mouse)

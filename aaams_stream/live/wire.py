@@ -1,18 +1,26 @@
-"""Messages of the stream as bytes, encoded once for everyone who looks on.
+"""Messages of the stream as bytes, each part encoded once for everyone who looks on.
 
-A message begins with the length of its head (uint32) and the head, a JSON object padded to whole
-words: the status and, with a frame, its number and sizes. The frame follows. All numbers are
-little-endian; k segments, n merges, m runs:
+A message begins with the length of its head (uint32) and the head, a JSON object: the status and,
+with a frame, its number and sizes. `packed` bytes follow, which zlib has deflated, and then the
+picture as JPEG. Unpacked they are, all numbers little-endian; k segments, n merges:
 
-    ids        uint32 (k,)
-    colours    uint8 (k, 4)     mean colour as RGBA
-    centroids  float32 (k, 2)   x, y
-    merges     uint32 (n, 2)    segments that become one, in order: the first stands for both
-    rows       uint32 (m,)      the segment of each run of pixels, in raster order
-    lengths    uint16 (m,)      of the runs, none beyond the end of a line; an even number of them
-    jpeg       the rest         the frame
+    ids        uint32 (k,)      each less the one before
+    merges     uint16 (n, 2)    segments that become one, in order: the first stands for both
+    colours    uint8 (k, 3)     mean colour, RGB
+    segments   the segment of each pixel, as a label map: `codes[0]` codes, `codes[1]` values
+    objects    the number of the object that is followed there, or 0, in the same way: `codes[2:]`
 
-The page paints from these whatever its viewer wants to see.
+A label map is told line by line, each as runs of a label from some pixel on. Codes, a byte each,
+go through the runs of the line above in order:
+
+    0 to 6     the next run above goes on, its first pixel moved by so many less 3
+    7          it ends
+    8          a new run: values say how far behind the run before it begins, and its label
+    9          the next run above goes on, moved by a value: 2 m to the right, 2 m - 1 to the left
+    10         the line is whole
+
+Values are numbers of seven bits a byte, the lowest first, the highest bit set but in the last. No
+label is lost; areas and centres follow from them. The picture is as good as a viewer's line takes.
 """
 
 from __future__ import annotations
@@ -20,104 +28,168 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from aaams_stream.kernels import measure
+from aaams_stream.kernels import measure, wire
+from aaams_stream.live.board import Status
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveFrame, LiveLoop
 
-_JPEG_QUALITY = 85
+_FIELDS = tuple(field.name for field in dataclasses.fields(Status))
 _BAND = 1 << 16  # pixels that OpenCV converts on one thread
+_LEAST_QUALITY, _BEST_QUALITY = 25, 85  # of JPEG
+_LEAST_PICTURE = 6000  # bytes: less is no picture
+_PACKING = 1  # zlib's level: the next ones save three parts in a hundred and take twice as long
+
+
+class Picture(NamedTuple):
+    """How good a picture a viewer gets."""
+
+    name: str
+    room: float  # bytes a pixel of the frame, for picture and labels together
+    scale: float  # of the picture's width and height; labels keep every pixel
+    pause: float  # seconds at least from one frame to the next
+    cost: float  # roughly, of the bytes of the one before
+
+
+# 768x576 at 25 frames a second: 12, 7 and, at half the rate, 4 Mbit/s.
+PICTURES = (
+    Picture("full", 0.128, 1.0, 0.0, 1.0),
+    Picture("less", 0.078, 0.75, 0.0, 0.6),
+    Picture("low", 0.082, 0.5, 0.075, 0.6),
+)
 
 
 class Message(NamedTuple):
-    """A message before its head is framed: a JSON object, and a frame or nothing."""
+    """A message before its head is framed, and a frame or nothing."""
 
-    head: bytes
-    picture: bytes
+    head: dict[str, object]
+    body: bytes
 
 
 class Messages:
     """The messages about a loop; `title` is what viewers may know of its source."""
 
     def __init__(self, loop: LiveLoop, title: str) -> None:
+        self.encoder = Encoder()
         self._loop, self._title = loop, title
-        self._encoder = Encoder()
-        self._lock = threading.Lock()
-        self._made_for: tuple[int, int | None] | None = None
-        self._message = Message(b"{}", b"")
 
-    def frame_message(self, version: int, shown: LiveFrame | None, viewers: int) -> Message:
-        """Return the state of things, and a frame if there is a new one.
+    def message(
+        self, shown: LiveFrame | None, viewers: int, picture: Picture = PICTURES[0]
+    ) -> Message:
+        """Return the state of things, and a frame if there is a new one."""
+        if shown is None:
+            return Message(self._head(viewers), b"")
+        return self.past_message(*self.encoder.encode(shown, picture), viewers)
 
-        The bytes are made once for each version of the loop, by the first viewer who asks.
-        """
-        asked = (version, shown.number if shown is not None else None)
-        with self._lock:
-            if self._made_for != asked:
-                head: dict[str, object] = dataclasses.asdict(self._loop.status)
-                head |= {"source": self._title, "viewers": viewers}
-                picture = b""
-                if shown is not None:
-                    sizes, picture = self._encoder.encode(shown)
-                    head |= {"number": shown.number, "time": shown.segmentation.time, **sizes}
-                self._made_for = asked
-                self._message = Message(json.dumps(head).encode(), picture)
-            return self._message
+    def past_message(self, sizes: dict[str, object], body: bytes, viewers: int) -> Message:
+        """Return the state of things with a frame that is encoded already."""
+        return Message({**self._head(viewers), **sizes}, body)
+
+    def _head(self, viewers: int) -> dict[str, object]:
+        status = self._loop.status
+        head = {name: getattr(status, name) for name in _FIELDS}
+        head |= {"source": self._title, "viewers": viewers, "now": self._loop.clock.now()}
+        return head
 
 
-def with_latency(head: bytes, seconds: float) -> bytes:
-    """Return the head for one viewer, framed: with the time its last frame took to its screen."""
-    text = b'%s, "glass": %.4f}' % (head[:-1], seconds)
-    text += b" " * (-len(text) % 4)
+def framed(head: dict[str, object]) -> bytes:
+    """Return a head as bytes, with their number before them."""
+    text = json.dumps(head).encode()
     return len(text).to_bytes(4, "little") + text
 
 
 class Encoder:
-    """Encodes each frame once, on the thread that asks first."""
+    """Encodes the labels of a frame once, and its picture once for each quality asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._number = 0
-        self._encoded: tuple[dict[str, int], bytes] = ({}, b"")
+        self._made_for: tuple[int, int] | None = None  # number and revision of a frame
+        self._sizes: dict[str, object] = {}
+        self._packed = b""
+        self._pictures: dict[str, bytes] = {}
+        self._qualities: dict[str, int] = {}  # of JPEG, found for each kind of picture
 
-    def encode(self, shown: LiveFrame) -> tuple[dict[str, int], bytes]:
+    def encode(self, shown: LiveFrame, picture: Picture) -> tuple[dict[str, object], bytes]:
         """Return the numbers a reader needs to take the bytes apart, and the bytes."""
         with self._lock:
-            if shown.number > self._number:
-                self._encoded = encode_frame(shown)
-                self._number = shown.number
-            return self._encoded
+            asked = (shown.number, shown.revision)
+            if self._made_for != asked:
+                self._sizes, self._packed = pack_labels(shown)
+                if self._made_for is None or self._made_for[0] != shown.number:
+                    self._pictures = {}
+                self._made_for = asked
+            if picture.name not in self._pictures:
+                self._pictures[picture.name] = self._encode_picture(shown, picture)
+            return self._sizes, self._packed + self._pictures[picture.name]
+
+    def _encode_picture(self, shown: LiveFrame, picture: Picture) -> bytes:
+        """Return the picture as JPEG, as good as there is room for; the next one learns from it."""
+        bgr = _bgr(shown.frame.rgb)
+        if picture.scale != 1:
+            h, w = (max(1, round(picture.scale * side)) for side in bgr.shape[:2])
+            bgr = np.asarray(cv2.resize(bgr, (w, h), interpolation=cv2.INTER_AREA), np.uint8)
+        room = max(picture.room * shown.frame.rgb[..., 0].size - len(self._packed), _LEAST_PICTURE)
+        quality = self._qualities.get(picture.name, 75)
+        for _ in range(3):
+            jpeg = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].tobytes()
+            if len(jpeg) <= room or quality == _LEAST_QUALITY:
+                break
+            quality = max(_LEAST_QUALITY, round(quality * (0.97 * room / len(jpeg)) ** 0.9))
+        fits = len(jpeg) < 0.93 * room
+        self._qualities[picture.name] = min(_BEST_QUALITY, quality + 1) if fits else quality
+        return jpeg
 
 
-def encode_frame(shown: LiveFrame) -> tuple[dict[str, int], bytes]:
-    """Return the sizes of a frame's parts, and the parts one after the other."""
-    ids, segments = shown.segmentation.ids, shown.segmentation.segments
+def pack_labels(shown: LiveFrame) -> tuple[dict[str, object], bytes]:
+    """Return the sizes of a frame's parts, and all but its picture."""
+    found, scene = shown.segmentation, shown.scene
+    ids, segments = found.ids, found.segments
     h, w = ids.shape
     names = np.ascontiguousarray(segments["id"])
-    rows, lengths = np.empty(h * w + 1, np.uint32), np.empty(h * w + 1, np.uint16)
-    runs = measure.find_runs(ids, names, rows, lengths)
-    if runs % 2:  # a run of no pixels keeps what follows aligned
-        rows[runs] = lengths[runs] = 0
-        runs += 1
-    quality = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
     parts = [
-        names.astype("<u4").tobytes(),
-        _rgba(segments["colour"]).tobytes(),
-        segments["centroid"].astype("<f4").tobytes(),
-        shown.merges.astype("<u4").tobytes(),
-        rows[:runs].astype("<u4").tobytes(),
-        lengths[:runs].astype("<u2").tobytes(),
-        cv2.imencode(".jpg", _bgr(shown.frame.rgb), quality)[1].tobytes(),
+        np.diff(names, prepend=np.uint32(0)).astype("<u4").tobytes(),
+        shown.merges.astype("<u2").tobytes(),
+        _rgb(segments["colour"]).tobytes(),
+        *code_labels(ids, names),
     ]
-    sizes = {"width": w, "height": h, "segments": len(segments), "runs": runs}
-    sizes["merges"] = len(shown.merges)
-    return sizes, b"".join(parts)
+    codes = [len(part) for part in parts[3:]]
+    if scene is not None and scene.sightings:
+        numbers = np.array([0, *(one.number for one in scene.sightings)], np.uint32)
+        objects = code_labels(scene.labels.astype(np.uint32), np.sort(numbers))
+        parts += objects
+        codes += map(len, objects)
+    packed = zlib.compress(b"".join(parts), _PACKING)
+    followed = [] if scene is None else [(one.number, one.state) for one in scene.sightings]
+    sizes: dict[str, object] = {
+        "followed": followed,
+        "number": shown.number,
+        "time": found.time,
+        "captured": shown.captured,
+        "width": w,
+        "height": h,
+        "rows": len(segments),
+        "merges": len(shown.merges),
+        "codes": codes,
+        "packed": len(packed),
+    }
+    return sizes, packed
+
+
+def code_labels(ids: NDArray[np.uint32], names: NDArray[np.uint32]) -> tuple[bytes, bytes]:
+    """Return the codes and values of a label map; labels are places in `names`, ascending."""
+    h, w = ids.shape
+    rows, lengths = np.empty(h * w, np.uint32), np.empty(h * w, np.uint16)
+    runs = measure.find_runs(ids, names, rows, lengths)
+    codes, values = np.empty(2 * runs + h, np.uint8), np.empty(8 * runs, np.uint8)
+    n, v = wire.code_runs(rows, lengths, runs, w, codes, values)
+    return codes[:n].tobytes(), values[:v].tobytes()
 
 
 def _bgr(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -130,10 +202,9 @@ def _bgr(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return bgr
 
 
-def _rgba(lab: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return colours (k, 4) of L*a*b* (k, 3)."""
-    colours = np.full((len(lab), 4), 255, np.uint8)
-    if len(lab):
-        rgb = cv2.cvtColor(np.ascontiguousarray(lab[None], np.float32), cv2.COLOR_LAB2RGB)
-        colours[:, :3] = np.rint(255 * np.clip(rgb[0], 0, 1))
-    return colours
+def _rgb(lab: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return colours (k, 3) of L*a*b* (k, 3)."""
+    if not len(lab):
+        return np.zeros((0, 3), np.uint8)
+    rgb = cv2.cvtColor(np.ascontiguousarray(lab[None], np.float32), cv2.COLOR_LAB2RGB)
+    return np.asarray(np.rint(255 * np.clip(rgb[0], 0, 1)), np.uint8)

@@ -9,24 +9,25 @@ from dataclasses import dataclass
 class TrackerTuning:
     """What the tracker weighs, and how much; one setting serves all clips.
 
-    Chosen on sequences of DAVIS with `benchmarks/tracker.py`. A third or three times the value
-    moved the mean J of four of them by more than .03 for place, colour, motion (its spread and
-    limit, too), outside_belief and pixel_place alone; shares end at 1.
-
-    Lengths are shares of the picture's diagonal or of the object's size (the root of its area), so
-    that they hold at any resolution. A belief is a number from 0 to 1, log odds are its logit.
+    Chosen on sequences of DAVIS with `benchmarks/following.py`. Lengths are shares of the picture's
+    diagonal or of the object's size (the root of its area), so that they hold at any resolution. A
+    belief is a number from 0 to 1, log odds are its logit.
     """
 
-    # Weights of the five witnesses on a segment. The larger one is, the more it overrules the
-    # others; at 0 it is not heard.
-    identity: float = 1.0  # too large: an id that strays onto the ground takes the mask along
-    place: float = 1.0  # too small: the mask leaks to where the object cannot be
-    colour: float = 1.6  # too large: the mask leaks into what has the same colour
-    motion: float = 1.25  # too large: all that moves along joins; too small: the ground does
+    # Weights of the witnesses on a segment. The larger one is, the more it overrules the others; at
+    # 0 it is not heard.
+    identity: float = 0.8  # too large: an id that strays onto the ground takes the mask along
+    place: float = 0.3  # too small: the mask leaks to where the object cannot be
+    layer_colour: float = 1.0  # too large: what happens to look alike under the object's motion
+    layer_place: float = 1.4  # too large: limbs that move on their own are left behind
+    colour_first: float = 0.5  # too large: the mask leaks into what has the same colour
+    colour_late: float = 0.7  # the same; adapts, and drifts
+    parts: float = 0.4  # too large: the object must keep its pose
+    change: float = 0.3  # what neither motion explains is rather of the object than of the ground
     contact: float = 2.0  # too large: regions tip over as one; too small: the mask frays
 
     # Log odds before any witness has spoken. Lower: smaller masks with fewer false parts.
-    bias: float = -0.3
+    bias: float = 0.3
 
     # Beliefs are kept this far from 0 and 1 before their log odds are taken. Larger: no single
     # witness can settle the matter; smaller: one that is certain outvotes all others.
@@ -39,21 +40,38 @@ class TrackerTuning:
     edge_contrast: float = 10.0
     # Rounds of asking the neighbours. More reach farther through the graph and cost time.
     contact_rounds: int = 10
+    # Belief that motion must carry to some segment of those that hang together. Larger: what comes
+    # out from behind something is refused; smaller: look-alikes beside the object join.
+    stray_place: float = 0.15
 
+    # Of the object's size: how far around it the window reaches. Larger: faster limbs are found, in
+    # more time, and more look-alikes are near.
+    window_reach: float = 0.8
     # Of the object's size: how far a warped mask is blurred. Larger forgives wrong motion but
     # blurs the outline; smaller holds on to an outline that motion misplaced.
     warp_blur: float = 0.1
-    # Belief in what was out of the picture. Larger: what enters at the rim joins the object.
-    outside_belief: float = 0.2
+    # Weight of the belief at the rim for what enters there. Larger: what enters beside an object
+    # that touches the rim joins it.
+    outside_belief: float = 0.5
+    # Of the object's size: how far the mask is blurred where layers are compared.
+    layer_blur: float = 0.03
+    # L*a*b* units, summed over channels, by which the likelihood of a layer falls to 1/e. Larger
+    # forgives changes of light and tells layers apart less.
+    layer_pace: float = 6.0
+    # Of the diagonal: how unlike motions within one thing are. Larger: outliers bend the motion of
+    # object and ground; smaller: it hangs on the first guess.
+    motion_spread: float = 0.003
+
     # How much of the old belief in an id is kept a frame. Larger: slow to notice that an id has
     # strayed; smaller: one bad frame is not forgiven.
     identity_inertia: float = 0.65
     # Ids that are remembered. Fewer: what was hidden for long is not recognised.
     identity_memory: int = 4096
 
-    # Weights of a pixel's own place and colour against its segment's. Larger: segments are cut
-    # more freely, and outlines get rough; at 0 masks are made of whole segments.
-    pixel_place: float = 1.2
+    # Weights of a pixel's own place, layers and colour against its segment's. Larger: segments are
+    # cut more freely, and outlines get rough; at 0 masks are made of whole segments.
+    pixel_place: float = 0.8
+    pixel_layers: float = 0.6
     pixel_colour: float = 0.3
     # As `belief_margin`, for pixels.
     pixel_margin: float = 0.05
@@ -67,10 +85,6 @@ class TrackerTuning:
     colour_blur: float = 0.6
     # Rate a frame at which colours of late follow. Larger adapts faster and drifts faster.
     colour_rate: float = 0.05
-    # Share of the first frame's colours, against those of late. Larger: no drift, and no memory
-    # of sides that the object shows later.
-    first_object: float = 0.6
-    first_around: float = 0.3
     # Of the object's size: how far its surroundings reach. Larger: colours from farther away
     # speak against the object.
     around_reach: float = 0.6
@@ -82,11 +96,13 @@ class TrackerTuning:
     rare_object: float = 1e-5
     rare_around: float = 5e-5
 
-    # Of the diagonal: how unlike motions within one thing are. Larger: motion tells less apart;
-    # smaller: the noise of the flow decides.
-    motion_spread: float = 0.003
-    # Log odds that motion can give. Larger: it can decide alone.
-    motion_limit: float = 2.25
+    # Parts of the first frame: L*a*b* units and shares of the object's size within which a segment
+    # is like one of them, the share of the object below which that says nothing, and log odds at
+    # most. Larger reaches: the object may turn and bend, and parts are told apart less.
+    parts_colour: float = 6.0
+    parts_reach: float = 0.6
+    parts_rare: float = 1e-3
+    parts_limit: float = 3.0
 
     # Of the diagonal: side of the cells in which the object is matched as a whole. Larger is
     # faster and coarser.
@@ -102,12 +118,26 @@ class TrackerTuning:
     match_pull: float = 0.003
     # Cells an object must have to be matched. Larger: small objects go by optical flow alone.
     match_cells: int = 6
+    # Cells that are compared, about, however large the object is. More cost time.
+    match_samples: float = 150.0
 
     # How much the area may change from frame to frame before the threshold gives way, and by how
     # many log odds it may. Larger growth, smaller yield: leaks and losses go unchecked. The other
     # way: the size is held against the witnesses, also where the object really grows or vanishes.
     growth: float = 0.1
-    growth_yield: float = 1.0
-    # Of the first size: what the tracker takes for the object's size at least. Larger: an object
-    # that is nearly covered is sought in a wider place.
+    growth_yield: float = 0.5
+    # Rate a frame at which the usual size follows. Of that size: what the tracker takes for the
+    # object's size at least, and the share of its area below which it is lost. Larger: an object
+    # that is nearly covered is sought in a wider place, or given up sooner.
+    usual_rate: float = 0.05
     least_size: float = 0.3
+    lost_share: float = 0.02
+
+    # How a lost object is known again: weights of the ids of its parts and of its colours, log odds
+    # taken off, and its area as shares of the usual one. Larger weights, smaller doubt: look-alikes
+    # are taken for it; the other way: it stays lost.
+    back_identity: float = 0.5
+    back_colour: float = 0.5
+    back_doubt: float = 2.0
+    back_least: float = 0.1
+    back_most: float = 2.5

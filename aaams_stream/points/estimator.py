@@ -25,40 +25,59 @@ if TYPE_CHECKING:
 class AAAMS:
     """Anisotropic agglomerative adaptive mean shift, after scikit-learn's conventions.
 
-    bandwidth: σ_base, the least detail wanted, in the units of the data. Not squared.
-    epsilon: ε, the vicinity within which clusters may merge. Not squared.
-    domains: sizes of independent feature domains, for example (3, 2) for colour and flow; then
-        `bandwidth` and `epsilon` hold one value each per domain. None: one domain.
-    truncation: the kernel ends this many Mahalanobis units from its centre.
-    xi: ξ, the regulariser of Eq. band and the least eigenvalue, as a share of σ² of its domain.
-    switch: when a cluster trusts its own bandwidth: "ess" (ESS ≥ `ess_min`) or "members" (as many
-        members as the square of the largest domain's dimension, the paper's rule for images).
-    ess_min: λ.
-    merge_check: "bearing" (the paper's inner products), "proximity" (ε alone), or a function
-        check(position, points, shift, bearings, bandwidth, bandwidths) -> mask (k,) of bool, for
-        a cluster's position (d,), shift (d,) and bandwidth (d, d), the k points inside ε (k, d),
-        their first shifts (k, d) and the bandwidths of the clusters owning them (k, d, d).
-    delta: δ in units of σ: a cluster whose shift is no longer has converged.
-    max_iter: the end in any case.
-    patience: end after this many iterations in a row without a merge, where the partition alone
-        is wanted; None runs every cluster to convergence.
-    perturbations: how often a converged cluster is nudged along its longest axes, each time half
-        as far as before and from half a standard deviation on.
-    min_size: Alg. 2: smaller clusters (by weight) join the one with the nearest mode.
-    bhattacharyya: Alg. 2: adjacent clusters with d_B below this join, closest first; 0 is off.
-    connect: Alg. 2: clusters are adjacent when their modes lie within this distance (in σ);
-        None is the least that leaves no cluster apart.
-    n_clusters: go on joining the closest by d_B, adjacent or not, until so many are left; Alg. 1
-        may leave fewer.
-
-    After fit: labels_ (n,) from 0, the densest mode first; modes_ (k, d); bandwidths_ (k, d, d),
-    the trajectory's Σ, or σ²I where it never grew significant; densities_ (k,) in (0, 1];
-    n_iter_; converged_; history_, a record array with clusters, merges, largest_shift and
-    mean_shift (in σ) of each iteration; n_features_in_, and feature_names_in_ where X is a table
-    with named columns.
-
     The result does not depend on the number of threads. Memory grows with n·d² plus one row for
     each update made.
+
+    Args:
+        bandwidth: σ_base, the least detail wanted, in the units of the data. Not squared.
+        epsilon: ε, the vicinity within which clusters may merge. Not squared.
+        domains: sizes of independent feature domains, for example (3, 2) for colour and flow; then
+            `bandwidth` and `epsilon` hold one value each per domain. None: one domain.
+        truncation: the kernel ends this many Mahalanobis units from its centre.
+        xi: ξ, the regulariser of Eq. band and the least eigenvalue, as a share of σ² of its
+            domain.
+        switch: when a cluster trusts its own bandwidth: "ess" (ESS ≥ `ess_min`) or "members" (as
+            many members as the square of the largest domain's dimension, the paper's rule for
+            images).
+        ess_min: λ.
+        merge_check: "bearing" (the paper's inner products), "proximity" (ε alone), or a function
+            check(position, points, shift, bearings, bandwidth, bandwidths) -> mask (k,) of bool,
+            for a cluster's position (d,), shift (d,) and bandwidth (d, d), the k points inside ε
+            (k, d), their first shifts (k, d) and the bandwidths of the clusters owning them
+            (k, d, d).
+        delta: δ in units of σ: a cluster whose shift is no longer has converged.
+        max_iter: the end in any case.
+        patience: end after this many iterations in a row without a merge, where the partition
+            alone is wanted; None runs every cluster to convergence.
+        perturbations: how often a converged cluster is nudged along its longest axes, each time
+            half as far as before and from half a standard deviation on.
+        min_size: Alg. 2: smaller clusters (by weight) join the one with the nearest mode.
+        bhattacharyya: Alg. 2: adjacent clusters with d_B below this join, closest first; 0 is off.
+        connect: Alg. 2: clusters are adjacent when their modes lie within this distance (in σ);
+            None is the least that leaves no cluster apart.
+        n_clusters: go on joining the closest by d_B, adjacent or not, until so many are left;
+            Alg. 1 may leave fewer.
+
+    Attributes:
+        labels_: (n,) from 0, the densest mode first.
+        modes_: (k, d).
+        bandwidths_: (k, d, d), the trajectory's Σ, or σ²I where it never grew significant.
+        densities_: (k,) in (0, 1].
+        n_iter_: how many iterations it took.
+        converged_: whether all clusters came to rest.
+        history_: a record array with clusters, merges, largest_shift and mean_shift (in σ) of each
+            iteration.
+        n_features_in_: d.
+        feature_names_in_: the names of columns, where X is a table that has them.
+
+    Example:
+        >>> import numpy as np
+        >>> from aaams_stream import AAAMS
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(9, 1, (50, 2))])
+        >>> model = AAAMS(bandwidth=1.5, epsilon=2.5).fit(X)
+        >>> len(model.modes_), sorted(np.bincount(model.labels_).tolist())
+        (2, [50, 50])
     """
 
     labels_: Ints
@@ -140,8 +159,18 @@ class AAAMS:
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Cluster the points X (n, d).
 
-        sample_weight (n,) scales each point's share of the density; a point of weight 2 counts
-        as two. A point of weight 0 takes no part and gets the label of its nearest neighbour.
+        Args:
+            X: the points (n, d), any number type, or a table of columns.
+            y: ignored; scikit-learn's pipelines pass it.
+            sample_weight: (n,) scales each point's share of the density; a point of weight 2
+                counts as two. One of weight 0 takes no part and gets the label of its nearest
+                neighbour.
+
+        Returns:
+            The estimator itself, with labels, modes and bandwidths.
+
+        Raises:
+            ConfigError: a parameter is out of range, or does not fit the number of columns.
         """
         points = check_points(X)
         plan = Plan.of(self, points.shape[1])
@@ -171,7 +200,7 @@ class AAAMS:
     def fit_predict(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Ints:
-        """Cluster the points X (n, d) and return labels_."""
+        """Cluster the points X (n, d) and return `labels_`, (n,) from 0."""
         return self.fit(X, y, sample_weight).labels_
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from aaams_stream import __version__
 from aaams_stream import store as stores
 from aaams_stream.errors import SinkError
-from aaams_stream.model import Clip
+from aaams_stream.model import Clip, same_source
 from aaams_stream.params import Params
+from aaams_stream.paths import expanded
 from aaams_stream.run.progress import Progress
 from aaams_stream.run.segment_video import Job, run_job
 from aaams_stream.source import open_source
@@ -31,7 +32,7 @@ def repair_volume(
     says where, and nothing is changed. The result has the bytes of an unbroken run; a volume that
     was not complete is complete then.
     """
-    path = Path(store).expanduser().resolve()
+    path = expanded(store).resolve()
     report = stores.check(path)
     if report.sound:
         return report
@@ -42,7 +43,7 @@ def repair_volume(
     size = header.selection.get("size")
     clip = Clip(**{**header.selection, "size": tuple(size) if size else None})
     with open_source(spec, clip) as opened:
-        if opened.fingerprint != header.fingerprint:
+        if not same_source(header.fingerprint, opened.fingerprint):
             raise SinkError(
                 f"{path}: cannot be repaired: {spec} is not what it was made of; give that with "
                 "--source"

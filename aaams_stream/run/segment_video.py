@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 # Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
 # chunk of every column once more; a crash loses what came after it.
 COMMIT_SECONDS = 10.0
+MET_SHARE = 0.8  # of the segments wanted, below which somebody who asked for them is told
 _SILENCE = 0.3  # seconds after Ctrl-C in which an address must bring another frame
 
 
@@ -112,15 +113,41 @@ def segment_video(
 ) -> Summary:
     """Segment a video into the Zarr volume `store`.
 
-    source, start, duration, every, size: see `Clip`. segments: the wanted number
-    per frame, instead of the settings'. with_video: store the frames too. resume: continue a
-    volume that is not complete, or begin one. overwrite: replace a volume. overlay: an MP4 to
-    write beside it. at: the overlay shows about so many groups a frame in colours; it is drawn
-    when all frames are there. progress: called after every frame.
-
     The first Ctrl-C finishes the chunk at hand and raises `Interrupted`, and so do SIGTERM and
     SIGHUP where the program has no handler of its own; another Ctrl-C stops at once, and the volume
     ends at its last commit. Either way it can be resumed.
+
+    Args:
+        source: a file, a folder or pattern of images, `camera:N`, an address, `-` or `demo`.
+        store: the volume to write; a folder.
+        params: settings, a path to a TOML file or the name of a set; None for the defaults.
+        segments: the wanted number per frame, instead of the settings'.
+        start: seconds from the first frame at which to begin.
+        duration: seconds of the source to segment.
+        every: keep each n-th frame.
+        size: width and height to scale the frames to.
+        with_video: store the frames too.
+        resume: continue a volume that is not complete, or begin one.
+        overwrite: replace a volume.
+        overlay: an MP4 to write beside it.
+        at: the overlay shows about so many groups a frame in colours; it is drawn when all frames
+            are there.
+        progress: called after every frame.
+
+    Returns:
+        What the run left behind.
+
+    Raises:
+        ConfigError: settings or arguments are wrong.
+        SourceError: the source cannot be opened.
+        SinkError: the volume is there already, or cannot be written.
+        Interrupted: Ctrl-C or a signal, after the volume was brought to a valid end.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "demo.zarr", duration=0.25, size=(160, 120))
+        >>> summary.frames, summary.complete
+        (6, True)
     """
     settings = resolve(params)
     if segments is not None:
@@ -187,11 +214,24 @@ def run_job(
             stopped = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
     if job.overlay is not None and film is None and (frames.live or not stopped):
         _draw_film(job, job.overlay)
-    summary = _summary(job.store, tally, time.monotonic() - begun, tuple(frames.warnings))
+    warnings = (*frames.warnings, *_missed_count(job.params, tally))
+    summary = _summary(job.store, tally, time.monotonic() - begun, warnings)
     _log.info("%s: %d frames, %s", job.store, summary.frames, frames.ended)
     if stopped:
         raise Interrupted(summary, stopped)
     return summary
+
+
+def _missed_count(params: Params, tally: Tally) -> tuple[str, ...]:
+    """Say once where far fewer segments were found than somebody asked for."""
+    wanted, found = params.stream.segments, tally.segments
+    if wanted == Params().stream.segments or not 0 < found < MET_SHARE * wanted:
+        return ()
+    finer = "; stream.scale=1 shows more" if params.stream.scale < 1 else ""
+    return (
+        f"{wanted} segments a frame were wanted, and {found:.0f} found: the picture shows no more "
+        f"at its size{finer}",
+    )
 
 
 def _draw_film(job: Job, path: Path) -> None:

@@ -47,6 +47,30 @@ def stream(
     Decoding and the stages of the segmenter run on threads of their own, a few frames ahead of
     what was yielded; they end with the generator. A frame can be asked for its `groups` until the
     next one is.
+
+    Args:
+        source: a file, a folder or pattern of images, `camera:N`, an address, `-` or `demo`.
+        params: settings, a path to a TOML file or the name of a set; None for the defaults.
+        segments: the wanted number per frame, instead of the settings'.
+        start: seconds from the first frame at which to begin.
+        duration: seconds of the source to segment.
+        every: keep each n-th frame.
+        size: width and height to scale the frames to.
+
+    Yields:
+        Each frame with ids, tables, events and its picture.
+
+    Raises:
+        ConfigError: settings or arguments are wrong.
+        SourceError: the source cannot be opened.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> for frame in aaams.stream("demo", duration=0.1, size=(160, 120)):
+        ...     print(frame.index, frame.ids.shape, frame.rgb.shape)
+        0 (120, 160) (120, 160, 3)
+        1 (120, 160) (120, 160, 3)
+        2 (120, 160) (120, 160, 3)
     """
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.segmenter import Segmenter
@@ -103,23 +127,42 @@ def _groups_of(levels: LiveLevels, index: int, segments: int) -> NDArray[np.uint
 def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameSegmentation]:
     """Yield the frames of a volume as `stream` would have, with their pictures.
 
-    The pictures come from `source` if given, else from the volume if they are stored there, else
-    from where the volume was made.
+    Args:
+        volume: from `open_volume`, or a view of one.
+        source: where the pictures come from; None: from the volume if they are stored there, else
+            from where the volume was made.
+
+    Yields:
+        Each frame with ids, tables, events and its picture.
+
+    Raises:
+        SourceError: the pictures cannot be found, or are others than they were.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "again.zarr", duration=0.1, size=(160, 120))
+        >>> [frame.index for frame in aaams.replay(aaams.open_volume("again.zarr"))]
+        [0, 1, 2]
     """
     times = volume.times
     with closing(pictures_of(volume, source)) as pictures:
         for t, picture in zip(range(volume.frame_count), pictures, strict=False):
-            yield FrameSegmentation(
-                index=t,
-                time=float(times[t]),
-                ids=volume.ids[t],
-                segments=volume.segments(t),
-                adjacency=volume.adjacency(t),
-                events=volume.events_at(t),
-                stats={},
-                rgb=picture.rgb,
-                grouping=lambda segments: volume.groups(segments=segments),
-            )
+            yield frame_at(volume, t, float(times[t]), picture.rgb)
+
+
+def frame_at(volume: Volume, t: int, time: float, rgb: NDArray[np.uint8]) -> FrameSegmentation:
+    """Return one frame of a volume as `stream` would have yielded it; `time` as in its `times`."""
+    return FrameSegmentation(
+        index=t,
+        time=time,
+        ids=volume.ids[t],
+        segments=volume.segments(t),
+        adjacency=volume.adjacency(t),
+        events=volume.events_at(t),
+        stats={},
+        rgb=rgb,
+        grouping=lambda segments: volume.groups(segments=segments),
+    )
 
 
 def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:

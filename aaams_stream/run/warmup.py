@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
     from aaams_stream.core.levels import levels_of_frame
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
-    from aaams_stream.kernels import measure
+    from aaams_stream.kernels import measure, wire
     from aaams_stream.params import Params
 
     ids = frame.ids
@@ -61,7 +62,9 @@ def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
     live.groups(2)
     live.merges()
     rows, lengths = np.empty(ids.size, np.uint32), np.empty(ids.size, np.uint16)
-    measure.find_runs(ids, np.unique(ids), rows, lengths)
+    runs = measure.find_runs(ids, np.unique(ids), rows, lengths)
+    codes, values = np.empty(3 * ids.size, np.uint8), np.empty(8 * ids.size, np.uint8)
+    wire.code_runs(rows, lengths, runs, ids.shape[1], codes, values)
 
 
 def warm_metrics() -> None:
@@ -96,6 +99,12 @@ def warm_export() -> None:
     pool(frames[0].ids, pictures[0])
     for _ in follow(frames, frames[0].ids == frames[0].ids[60, 80]):
         pass
+
+
+@functools.cache
+def warm_following() -> None:
+    """Follow something small, once in a process."""
+    warm_export()
 
 
 # What `aaams-stream warmup SUBJECT` runs.

@@ -276,12 +276,11 @@ class VideoReader:
         until a keyframe, and one that has none where others had; the own one goes on with what
         there is. Better opaque than lost.
         """
-        try:
-            if self._spare is not None:
-                return list(self._spare.decode(packet if packet.size else None))
-        except av.error.FFmpegError:
-            pass
-        return []
+        frames: list[av.VideoFrame] = []
+        if self._spare is not None:
+            with suppress(av.error.FFmpegError):
+                frames = self._spare.decode(packet if packet.size else None)
+        return frames
 
     def _known(
         self, frames: list[av.VideoFrame], known: Known

@@ -63,7 +63,7 @@ class _Selected(NamedTuple):
 
 
 class Source:
-    """An opened input: a context manager, and an iterator of `Frame`s that runs once.
+    """An opened input: a context manager, and an iterator of frames that runs once.
 
     All frames have the size of the first: a later one of another size is scaled to it, with a
     warning at the first. `ended` tells how the iteration came to its end: "complete";

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from aaams_stream.errors import SinkError
 from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, HIERARCHY_DTYPE, TRACK_DTYPE, EventKind
+from aaams_stream.paths import expanded
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     FINAL_TABLES,
     TABLES,
     array_in,
+    open_group,
     read_offsets,
     read_rows,
 )
@@ -76,12 +78,12 @@ def check(store: str | Path, progress: Callable[[int, int], None] | None = None)
     A SinkError where there is no volume, or its own attributes are damaged, so that nothing is
     known of it. progress: called with frames done and all.
     """
-    path = Path(store).expanduser()
+    path = expanded(store)
     record = read_record(path)
     frames = record["frames_committed"]
     nodes: dict[str, str] = {}
     check_nodes(path, record, nodes)
-    root = zarr.open_group(str(path), mode="r", zarr_format=3, use_consolidated=False)
+    root = open_group(path)
     damages = [
         Damage(node, _without_place(why, path), _frames_of(node, frames))
         for node, why in nodes.items()

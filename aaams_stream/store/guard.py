@@ -58,9 +58,15 @@ class GuardedStore(LocalStore):
             return False
         return self._handle is None or os.path.samestat(os.fstat(self._handle), found)
 
-    async def _set(self, key: str, value: Any, exclusive: bool = False) -> None:
+    async def set(self, key: str, value: Any) -> None:
+        """Write a key."""
         self._require()
-        await super()._set(key, value, exclusive)
+        await super().set(key, value)
+
+    async def set_if_not_exists(self, key: str, value: Any) -> None:
+        """Write a key that is not there yet."""
+        self._require()
+        await super().set_if_not_exists(key, value)
 
     async def delete(self, key: str) -> None:
         """Remove a key."""

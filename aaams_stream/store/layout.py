@@ -26,7 +26,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import zarr
@@ -44,6 +45,7 @@ from aaams_stream.model import (
     SEGMENT_DTYPE,
     TRACK_DTYPE,
 )
+from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.plausible import implausible
 from aaams_stream.store.stored import StoredArray, place_of
 
@@ -284,15 +286,29 @@ def read_rows(
 ) -> NDArray[Any]:
     """Return rows of a table; the columns are those `dtype` names."""
     rows = np.empty(max(0, stop - start), dtype=dtype)
+    frames = None  # that there may be
     for name in dtype.names or ():
         column = array_in(root, f"{table}/{name}")
         rows[name] = column[start:stop]
         if not column.checksummed:
-            frames = array_in(root, "labels/ids/0").shape[0]
+            if frames is None:
+                frames = array_in(root, "labels/ids/0").shape[0]
             wrong = implausible(table, name, rows[name], frames)
             if wrong is not None:
                 raise SinkError(f"{place_of(root)}: {table}/{name} is damaged ({wrong})")
     return rows
+
+
+def open_group(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
+    """Open the group of a volume; a SinkError if Zarr cannot."""
+    try:
+        # what others may have put together of the metadata is not kept up to date by us
+        store = GuardedStore(path) if mode == "r+" else str(path)
+        return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
+    except OSError as error:
+        raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except Exception as error:  # whatever Zarr makes of what else the metadata says
+        raise SinkError(f"{path}: metadata is damaged (zarr.json: {error})") from error
 
 
 def array_in(root: zarr.Group, path: str) -> StoredArray:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 
 from aaams_stream.errors import SinkError
+from aaams_stream.model import same_source
 from aaams_stream.store.additions import materialise
 from aaams_stream.store.check import Report
 from aaams_stream.store.folders import is_volume
-from aaams_stream.store.layout import KEY, Header, array_in, video_in
+from aaams_stream.store.layout import KEY, Header, array_in, open_group, video_in
 from aaams_stream.store.open import WriteLock, drop_partial_files
 from aaams_stream.store.sweep import STATE, Part, parts
 from aaams_stream.store.validate import check_nodes, read_record, sealed
@@ -48,11 +48,12 @@ class Mending:
             open_root(self.scratch)
         except SinkError:
             return False
-        same = ("fingerprint", "selection", "with_video")
+        same = ("selection", "with_video")
         return (
             record["version"] == version
             and record["configuration"] == ours["configuration"]
             and all(record["source"][name] == ours["source"][name] for name in same)
+            and same_source(ours["source"]["fingerprint"], record["source"]["fingerprint"])
         )
 
     def close(self) -> None:
@@ -79,7 +80,7 @@ class Mending:
 
     def _compare(self, report: Report, record: dict[str, Any]) -> None:
         """Raise a SinkError unless all that is sound is the same in both."""
-        ours = zarr.open_group(str(self._path), mode="r", use_consolidated=False)
+        ours = open_group(self._path)
         theirs = open_root(self.scratch)
         made: Any = theirs.attrs[KEY]
         if record["complete"] and made["frames_committed"] != record["frames_committed"]:

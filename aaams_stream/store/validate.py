@@ -132,7 +132,9 @@ def _is_int(value: object, low: int = 0, high: int = 2**63) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return _is_int(value, -(2**63))
 
 
 def _is_side(value: object) -> bool:

@@ -27,12 +27,12 @@ from aaams_stream.params import Params
 from aaams_stream.paths import expanded
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.frames import Frames, Pictures
-from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.layout import (
     KEY,
     WITHOUT_LEVELS,
     Header,
     array_in,
+    open_group,
     read_offsets,
     read_rows,
     video_in,
@@ -52,7 +52,18 @@ _KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
 
 
 class Volume:
-    """A volume opened for reading; what is written later shows after `open_volume` again."""
+    """A volume opened for reading; what is written later shows after `open_volume` again.
+
+    Nothing is read before it is asked for. Frames count from 0, and -1 is the last. `ids` (t, h, w)
+    is indexed as NumPy indexes an array; `video` has the frames, where they are stored.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "demo.zarr", duration=0.5, size=(160, 120))
+        >>> volume = aaams.open_volume("demo.zarr")
+        >>> volume.ids[10].shape, len(volume.at(segments=8).tracks) < len(volume.tracks)
+        ((120, 160), True)
+    """
 
     unit = "supervoxel"  # what an id stands for
 
@@ -81,9 +92,7 @@ class Volume:
         self._identities: int | None = None
 
     def __repr__(self) -> str:
-        kept = [
-            name for name, there in (("video", self.video), ("levels", self.has_levels)) if there
-        ]
+        kept = ["video"] * self.header.with_video + ["levels"] * self.has_levels
         return (
             f"<Volume {self.path.name}: {self.frame_count} frames, {self.width}x{self.height}, "
             f"{self.fps:g} fps, {'complete' if self.complete else 'incomplete'}"
@@ -403,7 +412,23 @@ def require_complete(volume: Volume, reason: str) -> None:
 
 
 def open_volume(store: str | Path) -> Volume:
-    """Open the volume at `store` for reading; a SinkError if there is none we can read."""
+    """Open a volume for reading.
+
+    Args:
+        store: the volume's folder; it may still be growing.
+
+    Returns:
+        The volume, as far as it was committed.
+
+    Raises:
+        SinkError: there is no volume, or none that this version reads; the text says why.
+
+    Example:
+        >>> import aaams_stream as aaams
+        >>> summary = aaams.segment_video("demo", "seen.zarr", duration=0.1, size=(160, 120))
+        >>> aaams.open_volume("seen.zarr").frame_count
+        3
+    """
     path = expanded(store)
     return Volume(path, open_root(path))
 
@@ -411,14 +436,7 @@ def open_volume(store: str | Path) -> Volume:
 def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     """Open the group of a volume after all of its metadata was found sound."""
     check_volume(path)
-    try:
-        # what others may have put together of the metadata is not kept up to date by us
-        store = GuardedStore(path) if mode == "r+" else str(path)
-        return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
-    except OSError as error:
-        raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except Exception as error:  # whatever Zarr makes of what else the metadata says
-        raise SinkError(f"{path}: metadata is damaged ({error})") from error
+    return open_group(path, mode)
 
 
 def describe(path: Path) -> str:
@@ -428,6 +446,5 @@ def describe(path: Path) -> str:
     except SinkError as error:
         other = "schema version" in str(error)
         return f"({'of another schema version' if other else 'damaged'}); --overwrite replaces it"
-    state = "complete" if volume.complete else "incomplete"
-    remedies = "--resume continues it, --overwrite replaces it"
-    return f"({state}, {volume.frame_count} frames); {remedies}"
+    state = f"{'complete' if volume.complete else 'incomplete'}, {volume.frame_count} frames"
+    return f"({state}); --resume continues it, --overwrite replaces it"

@@ -90,7 +90,7 @@ def test_image_takes_unusual_images(tmp_path, shape, dtype):
         (["photo.png", "-o", "a.png", "--overlay", "b.xyz"], "b.xyz: the output must end in"),
         (["photo.png", "-o", "a.png", "--plot", "b.xyz"], "b.xyz: the output must end in"),
         (["photo.png", "-o", "a.png", "--segments", "-1"], "--segments must be >= 0, got -1"),
-        (["photo.png", "-o", "a.png", "--segments", "x"], "invalid int value: 'x'"),
+        (["photo.png", "-o", "a.png", "--segments", "x"], "expected a whole number, got 'x'"),
         (["photo.png", "-o", "a.png", "--set", "colour.sigma2=0"], "colour.sigma2 must be in"),
         (["photo.png", "-o", "a.png", "--set", "space.epsilon2=-1"], "space.epsilon2 must be"),
         (["photo.png", "-o", "a.png", "--set", "post.lvl=1"], "the nearest known is post.level"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import stat
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,6 +15,7 @@ from support.clocks import PATIENCE
 from support.viewers import Viewer, ask
 
 from aaams_stream.cli import main
+from aaams_stream.cli.preview import open_browser
 from aaams_stream.store import open_volume
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -27,6 +30,9 @@ pytestmark = pytest.mark.usefixtures("compiled")
         (("demo", "--port", "70000"), "--port must be in 0..65535"),
         (("demo", "--segments", "-1"), "--segments must be >= 0"),
         (("demo", "--token", "short"), "--token must be 16 or more letters and digits"),
+        (("demo", "--token", "a" * 16, "--no-token"), "--token and --no-token contradict"),
+        (("demo", "--host", "0.0.0.0", "--no-token"), "--no-token: 0.0.0.0 can be reached"),
+        (("demo", "--max-recording", "-5"), "--max-recording must be >= 0, got -5"),
         (("demo", "--config", "nothing"), "nothing: no such configuration; expected a TOML file"),
         (("demo", "--host", "192.0.2.7", "--no-open"), "192.0.2.7:0: cannot be listened on"),
     ],
@@ -73,7 +79,7 @@ def test_preview_finishes_its_recording_when_it_is_stopped_as_a_service(tmp_path
     process, url = run_preview("demo", "--size", "80x60", "--folder", tmp_path)
     with Viewer(url) as viewer:
         viewer.see_frame()
-        assert ask(url, "/command", {"do": "record"})[0] == 200
+        assert "recording" in viewer.order({"do": "record"})
         while viewer.see_frame().head["recorded"] < 3:
             pass
     process.terminate()
@@ -90,14 +96,41 @@ def test_preview_ends_with_the_last_viewer_if_told_so(tmp_path):
     assert code == 0, err
 
 
-def test_preview_makes_a_token_up_beyond_loopback(tmp_path):
-    process, url = run_preview("demo", "--size", "80x60", "--host", "0.0.0.0")
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_preview_makes_a_token_up(host):
+    process, url = run_preview("demo", "--size", "80x60", "--host", host)
     try:
         token = urlsplit(url).query.removeprefix("token=")
         assert len(token) >= 32
         here = f"http://127.0.0.1:{urlsplit(url).port}/"
-        assert ask(here, "/segment?id=1")[0] == 401
-        assert ask(here, f"/segment?id=1234567&token={token}")[0] == 404
+        assert ask(here, "/")[0] == 401
+        assert ask(here, f"/?token={token}")[0] == 200
     finally:
         process.send_signal(signal.SIGINT)
         end(process)
+
+
+def test_preview_does_without_a_token_if_told_so():
+    process, url = run_preview("demo", "--size", "80x60", "--no-token")
+    try:
+        assert urlsplit(url).query == ""
+        assert ask(url, "/")[0] == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        end(process)
+
+
+def test_preview_opens_the_page_through_a_file_that_only_its_owner_reads(monkeypatch):
+    """The words a process is started with are there for everybody to read: no token in them."""
+    opened = []
+    monkeypatch.setenv("DISPLAY", ":9")
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("atexit.register", lambda *args, **options: None)
+    open_browser("http://127.0.0.1:1/?token=secret")
+    path = Path(urlsplit(opened[0]).path)
+    try:
+        assert "secret" not in opened[0]
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert "url=http://127.0.0.1:1/?token=secret" in path.read_text()
+    finally:
+        path.unlink()

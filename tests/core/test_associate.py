@@ -15,6 +15,7 @@ from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels.associate import count_overlaps
+from aaams_stream.kernels.common import REFRESH
 from aaams_stream.model import EventKind
 from aaams_stream.params import Params
 
@@ -28,16 +29,18 @@ BIRTH, DEATH, SPLIT, MERGE, RETURN = list(EventKind)[:5]
 def test_count_overlaps_goes_pair_by_pair_in_raster_order(regions, seed):
     rng = np.random.default_rng(seed)
     warped = rng.integers(-1, 5, regions.shape).astype(np.int32)
-    labels = rng.integers(-2, 5, regions.shape).astype(np.int32)
+    labels = rng.integers(-3, 5, regions.shape).astype(np.int32)
     part_of_region = rng.integers(0, 4, 7).astype(np.int32)
     parts = part_of_region[regions]
     expected: dict[tuple[int, int], list[int]] = {}
     for a, b, kept in zip(parts.ravel(), warped.ravel(), labels.ravel(), strict=True):
         if max(b, kept) >= 0:
-            counts = expected.setdefault((int(a), int(kept if kept >= 0 else b)), [0, 0])
+            counts = expected.setdefault((int(a), int(kept if kept >= 0 else b)), [0, 0, 0])
             counts[0] += 1
             counts[1] += int(kept >= 0)
-    found = find_pairs(count_overlaps, regions, part_of_region, warped, labels, expected=1024)
+            counts[2] += int(kept == REFRESH)
+    maps = regions, part_of_region, warped, labels
+    found = find_pairs(count_overlaps, *maps, expected=1024, sums=3)
     pairs = zip(found.first.tolist(), found.second.tolist(), strict=True)
     assert list(pairs) == list(expected)
     assert found.sums.tolist() == list(expected.values())
@@ -48,14 +51,14 @@ def test_count_overlaps_gives_the_same_answer_however_few_pairs_were_expected(ex
     """Forty pairs are more than the least table has room for, 1600 more than the next."""
     regions = np.arange(40, dtype=np.int32).reshape(5, 8)
     same = np.arange(40, dtype=np.int32)
-    found = find_pairs(count_overlaps, regions, same, regions, regions, expected=expected)
+    found = find_pairs(count_overlaps, regions, same, regions, regions, expected=expected, sums=3)
     assert found.first.tolist() == found.second.tolist() == list(range(40))
-    assert found.sums.tolist() == [[1, 1]] * 40
+    assert found.sums.tolist() == [[1, 1, 0]] * 40
     y, x = np.indices((40, 40), dtype=np.int32)
     nothing = np.full_like(x, -1)
-    found = find_pairs(count_overlaps, y, same, x, nothing, expected=expected)
+    found = find_pairs(count_overlaps, y, same, x, nothing, expected=expected, sums=3)
     assert (40 * found.first + found.second).tolist() == list(range(1600))
-    assert found.sums.tolist() == [[1, 0]] * 1600
+    assert found.sums.tolist() == [[1, 0, 0]] * 1600
 
 
 # associate: going on.

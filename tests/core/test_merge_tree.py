@@ -183,14 +183,53 @@ def test_merge_level_is_raised_between_regions_that_part():
     assert apart == pytest.approx(2**0.5 * at_rest)
 
 
-def test_resistance_is_that_of_moving_tracks_to_newcomers():
+def weight_of(track_of, prior_track, step=9.0, faint=0.0, grown=True):
+    """Return the weight of two regions, of which the first moves against the scene."""
     planes, density, _, labels = random_scene(2)
     moments, _ = measured(planes, density, labels)
     moments[:2, 11:] = [[2**0.5, 0.0], [0.0, 0.0]]
-    for track_of, factor in (([5, -1], 2**0.5), ([-1, 5], 1.0), ([-1, -1], 1.0), ([5, 6], 1.0)):
-        rows = np.array(track_of, np.int32)
-        found = merge_tree.resistance(moments, 0, 1, rows, DEFAULT.moving_sq)
+    rows = (np.array(names, np.int32) for names in (track_of, prior_track))
+    none = np.zeros(7, np.int64)
+    origins = merge_tree.Origins(*rows, none, none, np.full(7, grown))
+    criterion = criterion_of(SIZE_AWARE)._replace(faint=faint, along=DEFAULT.along)
+    return merge_tree.weight(moments, 0, 1, step, origins, criterion)
+
+
+@pytest.mark.parametrize(
+    ("track_of", "factor"), [([5, -1], 2**0.5), ([-1, 5], 1.0), ([-1, -1], 1.0), ([5, 6], 1.0)]
+)
+def test_weight_is_that_of_moving_tracks_against_newcomers(track_of, factor):
+    assert weight_of(track_of, [5, 4]) == pytest.approx(factor)
+
+
+def test_weight_of_a_part_that_moves_along_with_its_segment_is_that_of_any():
+    planes, density, _, labels = random_scene(2)
+    moments, _ = measured(planes, density, labels)
+    moments[:2, 11:] = 9.0  # both at the same speed
+    none = np.zeros(7, np.int64)
+    criterion = criterion_of(SIZE_AWARE)
+    for prior_track, factor in (([5, 5], 1.0), ([5, 4], (1 + 162 / DEFAULT.moving_sq) ** 0.5)):
+        rows = np.array([5, -1], np.int32), np.array(prior_track, np.int32)
+        origins = merge_tree.Origins(*rows, none, none, none > 0)
+        found = merge_tree.weight(moments, 0, 1, 9.0, origins, criterion)
         assert found == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(
+    ("track_of", "grown", "factor"),
+    [([-1, -1], True, 0.0), ([5, 6], False, 0.0), ([5, 6], True, 1.0), ([-1, 5], True, 0.0)],
+)
+def test_weight_of_what_no_eye_could_tell_apart_is_none_but_for_grown_tracks(
+    track_of, grown, factor
+):
+    assert weight_of(track_of, [-1, -1], step=0.4, faint=0.4, grown=grown) == factor
+    halfway = weight_of([-1, -1], [-1, -1], step=0.8, faint=0.4)
+    assert halfway == pytest.approx(0.5)
+
+
+def test_merge_criterion_lets_what_is_faint_count_in_images():
+    assert merge_criterion(Params(), DEFAULT, bulk=True).faint == DEFAULT.faint
+    assert merge_criterion(Params(), DEFAULT, bulk=False).faint == 0.0
 
 
 def test_merge_level_is_raised_for_what_would_be_bulky():

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.tracks import propagated, state_of, tracks_of
 
+from aaams_stream.core.propagate import REFRESH as DROPPED
 from aaams_stream.core.propagate import RELABEL
 from aaams_stream.core.refresh import schedule_refresh
 from aaams_stream.core.tuning import Tuning
@@ -50,7 +51,7 @@ def test_schedule_refresh_drops_every_segment_once_in_so_many_frames(start, refr
     turns = np.zeros(13, int)
     for index in range(start, start + refresh):
         kept, due = scheduled(labels, index, params, tuning)
-        np.testing.assert_array_equal(kept, np.where(due[labels], RELABEL, labels))
+        np.testing.assert_array_equal(kept, np.where(due[labels], DROPPED, labels))
         turns += due
     assert turns.tolist() == [1] * 13
 
@@ -64,7 +65,7 @@ def test_schedule_refresh_drops_large_segments_tile_by_tile(start):
         kept, due = scheduled(labels, index)
         assert not due[12]
         dropped = kept != labels
-        assert (kept[dropped] == RELABEL).all()
+        assert (kept[dropped] == DROPPED).all()
         np.testing.assert_array_equal(dropped[labels < 12], due[labels[labels < 12]])
         tiles = dropped.reshape(5, 8, 6, 8).transpose(0, 2, 1, 3).reshape(30, 64)
         assert (tiles.all(axis=1) | ~tiles.any(axis=1)).all()
@@ -75,7 +76,7 @@ def test_schedule_refresh_drops_large_segments_tile_by_tile(start):
 
 def test_schedule_refresh_reaches_the_rim_where_tiles_do_not_fit():
     labels = np.zeros((21, 30), np.int32)
-    times = sum((scheduled(labels, index)[0] == RELABEL).astype(int) for index in range(REFRESH))
+    times = sum((scheduled(labels, index)[0] == DROPPED).astype(int) for index in range(REFRESH))
     assert (times == 1).all()
 
 
@@ -112,7 +113,7 @@ def test_schedule_refresh_adds_the_coarsest_while_segments_are_wanted(sse, turn)
     extra = coarse_due(sse, rested, [64] * 13, budget)
     assert len(extra) == 3
     assert set(np.flatnonzero(due)) == set(np.flatnonzero(by_turn)) | extra
-    assert (kept[due[labels]] == RELABEL).all()
+    assert (kept[due[labels]] == DROPPED).all()
 
 
 @pytest.mark.parametrize(

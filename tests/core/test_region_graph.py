@@ -189,15 +189,26 @@ def test_measure_motion_is_that_of_the_pixels_against_the_scene():
 )
 def test_find_edges_lists_all_pairs_of_touching_regions(seed, height, width, owners, expected):
     """However many pairs were expected."""
-    _, _, gradient, labels = random_scene(seed, height, width, owners)
+    planes, _, gradient, labels = random_scene(seed, height, width, owners)
+    smooth = picture_of(planes, gradient).smooth
     pairs = contacts(gradient, labels)
-    first, second, sums = find_pairs(region_graph.find_edges, gradient, labels, expected=expected)
-    length, contrast = sums.T
+    views = gradient, smooth, labels
+    first, second, sums = find_pairs(region_graph.find_edges, *views, expected=expected, sums=3)
+    length, contrast, step = sums.T
     found = list(zip(first.tolist(), second.tolist(), strict=True))
     assert found == list(pairs)  # in raster order of the first contact
     for pair, n, total in zip(found, length, contrast, strict=True):
         assert n == pairs[pair][0]
         assert total == pytest.approx(pairs[pair][1])
+    lab = smooth.astype(np.float64)
+    steps = sum(
+        (
+            np.sqrt((np.diff(lab, axis=axis + 1) ** 2).sum(axis=0))
+            * (np.diff(labels, axis=axis) != 0)
+        ).sum()
+        for axis in (0, 1)
+    )
+    assert step.sum() == pytest.approx(steps, rel=1e-5)
     sides = sum(np.count_nonzero(np.diff(labels, axis=axis)) for axis in (0, 1))
     assert sides == length.sum()
 

@@ -108,7 +108,7 @@ def test_side_by_side_leaves_nothing_out_and_does_nothing_twice(monkeypatch, ite
 def test_side_by_side_uses_as_many_threads_as_it_may(monkeypatch):
     """Each waits for the other: on one thread they would wait for ever."""
     monkeypatch.setenv("AAAMS_THREADS", "2")
-    meeting = threading.Barrier(2, timeout=60)
+    meeting = threading.Barrier(2, timeout=300)
     side_by_side(lambda start, stop: meeting.wait(), 8, worth=1 << 20)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import string
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,8 @@ from support.clips import moving_frames, write_clip, write_images
 from support.volumes import files
 
 from aaams_stream.errors import SourceError
+from aaams_stream.run.progress import Progress
+from aaams_stream.run.segment_video import Interrupted, segment_video
 from fuzz.harness import called, what_is_wrong_with
 
 # Words that stand for what lies in the folder of the check, and others.
@@ -68,17 +72,27 @@ OPTIONS = {
                "--partial", "--at", "--level", "--overwrite", "--json", "--quiet"],
     "evaluate": ["--ignore", "--at", "--level", "--json", "--quiet"],
     "objects": ["-k", "--to", "-o", "--overwrite", "--json", "--quiet"],
+    "check": ["--repair", "--source", "--json", "--quiet"],
     "levels": ["--materialise", "--overwrite", "--json", "--quiet"],
     "preview": ["--size", "--segments", "--fps", "--start", "--once", "--window", "--port",
                 "--host", "--token", "--folder", "--with-video", "--config", "--set"],
     "batch": ["-o", "--jobs", "--start", "--every", "--size", "--segments", "--at", "--overlay",
               "--resume", "--overwrite", "--set", "--json", "--quiet"],
 }  # fmt: skip
-_ALONE = {"--with-video", "--resume", "--overwrite", "--json", "--quiet", "--partial", "--once"}
+_ALONE = {
+    "--with-video",
+    "--resume",
+    "--overwrite",
+    "--json",
+    "--quiet",
+    "--partial",
+    "--once",
+    "--repair",
+}
 _ALONE |= {"--window"}
 _NAMED = {"-o", "--overlay", "--config", "--source", "--folder"}
 _INPUT = {"evaluate": 2}  # commands of more than one name without an option
-_OPENS_VOLUME = {"info", "render", "export", "evaluate", "objects", "levels"}
+_OPENS_VOLUME = {"info", "render", "export", "evaluate", "objects", "levels", "check"}
 _KEPT = ("clip.mkv", "clip.y4m", "images", "text.txt", "photo.png", "truth", "set.toml")
 
 
@@ -162,9 +176,13 @@ class Check:
         for n in range(12):
             cv2.imwrite(f"truth/{n}.png", np.eye(48, 64, dtype=np.uint8))
         assert called(["segment", "clip.mkv", "-o", "volume.zarr"])[0] == 0
-        shutil.copytree("volume.zarr", "half.zarr")
-        record = Path("half.zarr/zarr.json")
-        record.write_text(record.read_text().replace('"complete": true', '"complete": false'))
+
+        def press(progress: Progress) -> None:
+            if progress.frames == 3:
+                signal.raise_signal(signal.SIGINT)
+
+        with suppress(Interrupted):
+            segment_video("clip.mkv", "half.zarr", progress=press)
 
     def _precious(self, folder: Path) -> dict[str, bytes]:
         return {name: data for name, data in files(folder).items() if name.startswith(_KEPT)}

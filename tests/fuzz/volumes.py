@@ -161,8 +161,10 @@ def digest(value: Any) -> str:
     def add(part: Any) -> None:
         if isinstance(part, np.ndarray | np.generic):
             made.update(f"{part.dtype}{part.shape}".encode())
-            # the padding within records is not theirs
-            made.update(repr(part.tolist()).encode())
+            for name in part.dtype.names or ():
+                add(part[name])
+            if part.dtype.names is None:
+                made.update(np.ascontiguousarray(part).tobytes())
         elif isinstance(part, dict):
             add(sorted(part.items(), key=repr))
         elif isinstance(part, list | tuple):
@@ -262,7 +264,7 @@ def command(words: str, volume: Path, folder: Path) -> Any:
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         code = main(line)
     told = stderr.getvalue().splitlines()
-    if code == 2 and words.startswith("check") and not told:
+    if code == 2 and words.startswith("check") and stdout.getvalue():
         return "damaged"
     if code == 2:
         if not told or not told[-1].startswith("error: ") or "Traceback" in stderr.getvalue():
@@ -320,10 +322,12 @@ def damage(path: Path, rng: random.Random) -> tuple[str, bool]:
             file = rng.choice(chunks)
         if not file.is_file():
             continue
+        how = None
         if file.name == "zarr.json" and rng.random() < 0.7:
-            how = spoil_document(file, rng)
-        else:
-            how = spoil_file(file, chunks, rng)
+            with contextlib.suppress(ValueError, RecursionError):  # it was spoilt before
+                how = spoil_document(file, rng)
+        if how is None:
+            how = spoil_file(file, chunks, rng, path)
             swapped |= how.startswith("in its place")
         told.append(f"{file.relative_to(path)} {how}")
     return "; ".join(told), swapped
@@ -335,7 +339,7 @@ SPOILS = (
 )
 
 
-def spoil_file(file: Path, chunks: list[Path], rng: random.Random) -> str:
+def spoil_file(file: Path, chunks: list[Path], rng: random.Random, volume: Path) -> str:
     """Do to a file what disks, copies and people do."""
     data = bytearray(file.read_bytes())
     how = rng.choice(SPOILS)
@@ -367,7 +371,7 @@ def spoil_file(file: Path, chunks: list[Path], rng: random.Random) -> str:
     elif how == "loop":
         file.unlink()
         file.symlink_to(file.name)
-    elif how.startswith("parent"):
+    elif how.startswith("parent") and file.parent != volume:
         shutil.rmtree(file.parent)
         if how == "parent a file":
             file.parent.write_bytes(data)

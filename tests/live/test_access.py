@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from urllib.parse import urlsplit
 
 import pytest
 from support.live import preview
-from support.viewers import Viewer, ask
+from support.viewers import Viewer, ask, order
 
 from aaams_stream.live.access import Access, is_loopback
 
@@ -25,7 +26,7 @@ TOKEN = "0123456789abcdef"
 def test_access_is_refused_to_a_request_for_another_host(shared, host):
     url = shared[1].url
     port = urlsplit(url).port
-    status, answer = ask(url, "/segment?id=1", headers={"Host": host.format(port=port)})
+    status, answer = ask(url, "/", headers={"Host": host.format(port=port)})
     assert (status, answer) == (421, {"error": "unknown host"})
 
 
@@ -33,7 +34,7 @@ def test_access_is_refused_to_a_request_for_another_host(shared, host):
 def test_access_is_granted_to_a_request_for_this_machine(shared, host):
     url = shared[1].url
     headers = {"Host": f"{host}:{urlsplit(url).port}"}
-    assert ask(url, "/segment?id=123456", headers=headers)[0] == 404
+    assert ask(url, "/", headers=headers)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -42,36 +43,59 @@ def test_access_is_granted_to_a_request_for_this_machine(shared, host):
 def test_access_is_refused_to_another_origin_everywhere(shared, origin):
     url = shared[1].url
     headers = {"Origin": origin}
-    assert ask(url, "/segment?id=1", headers=headers)[0] == 403
-    assert ask(url, "/command", {"do": "pause"}, headers)[0] == 403
+    assert ask(url, "/", headers=headers)[0] == 403
+    assert ask(url, "/nowhere", headers=headers)[0] == 403
     with Viewer(url, headers=headers) as viewer:
         assert viewer.status == 403
-    assert not shared[0].status.paused
 
 
 def test_access_is_granted_to_the_servers_own_origin(shared):
     url = shared[1].url
-    headers = {"Origin": url.rstrip("/")}
-    assert ask(url, "/command", {"do": "resume"}, headers)[0] == 200
+    headers = {"Origin": url.split("/?")[0]}
+    assert ask(url, "/", headers)[0] == 200
     with Viewer(url, headers=headers) as viewer:
         assert viewer.status == 101
 
 
 def test_access_needs_the_token_on_every_request(tmp_path):
-    with preview(tmp_path, token=TOKEN) as (loop, server):
+    with preview(tmp_path, token=TOKEN) as (_, server):
         assert server.url.endswith(f"/?token={TOKEN}")
+        bare = server.url.split("?")[0]
         for wrong in ("", "?token=", "?token=0123456789abcdeF", f"?token={TOKEN}0", "?Token=x"):
-            assert ask(server.url, f"/{wrong}")[0] == 401
-            assert ask(server.url, f"/segment{wrong}")[0] == 401
-            assert ask(server.url, f"/nowhere{wrong}")[0] == 401
-            assert ask(server.url, f"/command{wrong}", {"do": "pause"})[0] == 401
-            with Viewer(server.url, f"/stream{wrong}") as viewer:
+            assert ask(bare, f"/{wrong}")[0] == 401
+            assert ask(bare, f"/nowhere{wrong}")[0] == 401
+            with Viewer(bare, f"/stream{wrong}") as viewer:
                 assert viewer.status == 401
-        assert not loop.status.paused
-        assert ask(server.url, f"/command?token={TOKEN}", {"do": "pause"})[0] == 200
-        assert loop.status.paused
-        with Viewer(server.url, f"/stream?token={TOKEN}") as viewer:
+        with Viewer(bare, f"/stream?token={TOKEN}") as viewer:
             assert viewer.status == 101
+
+
+def test_access_is_by_a_token_that_is_made_up_where_none_is_given(tmp_path):
+    with preview(tmp_path) as (_, server):
+        token = urlsplit(server.url).query.removeprefix("token=")
+        assert re.fullmatch("[0-9a-f]{32}", token)
+        assert ask(server.url.split("?")[0], "/")[0] == 401
+        assert ask(server.url, "/")[0] == 200
+
+
+def test_access_without_a_token_is_for_everybody_on_the_machine(tmp_path):
+    with preview(tmp_path, token="") as (_, server):
+        assert "?" not in server.url
+        assert ask(server.url, "/")[0] == 200
+        assert order(server.url, {"do": "resume"}) == {}
+
+
+def test_access_of_a_guest_is_to_look_and_to_ask(tmp_path):
+    with preview(tmp_path, token=TOKEN) as (loop, server):
+        guest = Access("127.0.0.1", urlsplit(server.url).port, TOKEN).guest_url
+        assert TOKEN not in guest
+        with Viewer(guest) as viewer:
+            seen = viewer.see_frame()
+            assert viewer.order({"do": "about", "id": int(seen.ids[0, 0])})["area"] > 0
+            for name in ("pause", "resume", "step", "snapshot", "record", "stop", "detail"):
+                assert "for looking on only" in viewer.order({"do": name})["error"]
+        assert not loop.status.paused
+    assert not list(tmp_path.iterdir())
 
 
 def test_access_beyond_loopback_wants_an_address_or_our_name_for_a_host(tmp_path):
@@ -85,7 +109,7 @@ def test_access_beyond_loopback_wants_an_address_or_our_name_for_a_host(tmp_path
             ("evil.example", 421),
         ):
             headers = {"Host": f"{host}:{port}"}
-            assert ask(url, f"/segment?id=77777&token={TOKEN}", headers=headers)[0] == status
+            assert ask(url, f"/nowhere?token={TOKEN}", headers=headers)[0] == status
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import cv2
 import numpy as np
 import pytest
 from support import standin
@@ -12,11 +13,12 @@ from support.clips import moving_frames
 from support.clocks import PATIENCE, HandClock
 from support.live import PARAMS, wait_for_phase, watch
 
-from aaams_stream.draw.views import draw_view
+from aaams_stream.draw.views import boundaries, draw_view
 from aaams_stream.live import LiveLoop
-from aaams_stream.live.board import Board
+from aaams_stream.live.board import OBJECT_COLOURS, Board
 from aaams_stream.live.slot import Captured
 from aaams_stream.model import Frame
+from aaams_stream.objects.follower import Scene, Sighting
 
 
 @pytest.fixture
@@ -94,10 +96,39 @@ def test_board_lets_nobody_wait_once_it_is_closed(board):
 
 def test_live_frame_is_drawn_with_its_segments_over_it(board):
     frame, found = publish(board)
-    drawn = board.newest.drawn("boundaries", 0.5)
-    expected = draw_view(frame.rgb, found.ids, "boundaries", opacity=0.5, segments=found.segments)
+    drawn = board.newest.drawn("colours", 0.5)
+    expected = draw_view(frame.rgb, found.ids, "colours", opacity=0.5, segments=found.segments)
     np.testing.assert_array_equal(drawn, expected)
-    assert (drawn != frame.rgb).any()
+    assert (board.newest.drawn("ids", 0.5) != frame.rgb).any()
+
+
+def test_live_frame_has_its_lines_on_darker_ground(board):
+    frame, found = publish(board)
+    drawn, lines = board.newest.drawn("boundaries"), boundaries(found.ids)
+    near = cv2.dilate(lines.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    np.testing.assert_array_equal(drawn[lines], draw_view(frame.rgb, found.ids)[lines])
+    np.testing.assert_array_equal(drawn[~near], frame.rgb[~near])
+    beside = near & ~lines
+    assert (drawn[beside] <= 0.6 * frame.rgb[beside] + 1).all()
+
+
+def test_live_frame_has_what_is_followed_in_its_colour(board):
+    publish(board)
+    labels = np.zeros(board.newest.segmentation.ids.shape, np.uint8)
+    labels[10:20, 10:30] = 2
+    board.amend(Scene(0, 0.0, labels, (Sighting(2, "seen", 1.0, 200, (10, 10, 30, 20)),)))
+    shown = board.newest
+    assert (shown.number, shown.revision) == (1, 1)
+    drawn = shown.drawn("motion")
+    np.testing.assert_array_equal(drawn[10, 10:30], np.tile(OBJECT_COLOURS[1], (20, 1)))
+    inside = 0.65 * shown.frame.rgb[15, 20] + 0.35 * np.array(OBJECT_COLOURS[1])
+    np.testing.assert_allclose(drawn[15, 20], inside, atol=1)
+
+
+def test_board_knows_the_last_few_frames(board):
+    for _ in range(6):
+        publish(board)
+    assert [board.recent(number).number for number in (6, 5, 3, 1)] == [6, 5, 3, 6]
 
 
 def test_live_frame_is_drawn_at_any_number_of_groups(board):
@@ -110,3 +141,10 @@ def test_live_frame_is_drawn_at_any_number_of_groups(board):
         expected = draw_view(frame.rgb, groups, "objects", opacity=0.5, fine=found.ids)
         np.testing.assert_array_equal(shown.drawn("objects", 0.5, count), expected)
     assert (shown.groups(1) == found.ids.min()).all()
+
+
+def test_board_stays_failed(board):
+    """A source may fail while kernels are loaded, of which the other thread knows nothing."""
+    board.fail(OSError("unplugged"))
+    board.enter("running")
+    assert (board.phase, board.message) == ("failed", "unplugged")

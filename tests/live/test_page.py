@@ -1,134 +1,25 @@
-"""The page in a real browser, Chromium without a screen.
-
-Where there is none these tests are skipped, unless AAAMS_BROWSER=required says that there is one.
-"""
+"""The page in a real browser: what it shows and does."""
 
 from __future__ import annotations
 
-import base64
-import os
-import shutil
-import time
-from pathlib import Path
-from typing import NamedTuple
+import re
+from urllib.parse import urlsplit
 
 import cv2
 import numpy as np
 import pytest
-from support import clocks
-from support.cameras import GatedSource, fake_camera
-from support.live import catch_up, newest
+from support.cameras import fake_camera
+from support.live import newest
+from support.pages import PARAMS, PATIENCE, TOKEN, hold, pixels, show, wait_for
 from support.viewers import Viewer
 
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Commands
 from aaams_stream.live.page import title_of
 from aaams_stream.live.server import PreviewServer
-from aaams_stream.params import Params
 from aaams_stream.store import open_volume
 
 pytestmark = pytest.mark.usefixtures("compiled")
-PARAMS = Params().updated({"stream": {"segments": 20}})
-TOKEN = "0123456789abcdef"
-PATIENCE = 1000 * clocks.PATIENCE  # ms
-FLAGS = (
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
-
-
-def find_browser():
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    return next((path for name in names if (path := shutil.which(name))), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = find_browser()
-    if path is None:
-        reason = "no Chromium found: the tests of the page in a browser did not run"
-        if os.environ.get("AAAMS_BROWSER") == "required":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    # inside a container, as root, Chromium cannot build its sandbox; the pages are our own
-    root = hasattr(os, "getuid") and os.getuid() == 0
-    flags = [*FLAGS, "--no-sandbox"] if root else list(FLAGS)
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=flags)
-        yield opened
-        opened.close()
-
-
-class Site(NamedTuple):
-    """A preview that asks for a token."""
-
-    camera: GatedSource
-    loop: LiveLoop
-    server: PreviewServer
-    folder: Path  # that it writes to
-
-
-@pytest.fixture
-def site(tmp_path):
-    folder = tmp_path / "kept"
-    camera = GatedSource(fake_camera(320, 240), released=True)
-    loop = LiveLoop(camera, PARAMS, fps=0)
-    with loop, PreviewServer(loop, Commands(loop, folder), token=TOKEN) as server:
-        yield Site(camera, loop, server, folder)
-
-
-@pytest.fixture
-def page(browser, site):
-    """Yield the page with frames coming in; no script may fail and nothing may be blocked."""
-    context = browser.new_context(viewport={"width": 1200, "height": 800})
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    complaints = []
-    page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(site.server.url)
-    wait_for(page, "document.getElementById('curtain').hidden")
-    yield page
-    context.close()
-    assert complaints == []
-
-
-def wait_for(page, expression):
-    """Wait until an expression of the page is true.
-
-    Asked from here: the page's policy forbids the evaluation of text inside it.
-    """
-    deadline = time.monotonic() + PATIENCE / 1000
-    while not page.evaluate(expression):
-        assert time.monotonic() < deadline, expression
-        page.wait_for_timeout(30)
-
-
-def pixels(page, canvas):
-    """Return what a canvas shows, (h, w, 4)."""
-    width, height, data = page.evaluate(
-        """name => {
-            const canvas = document.getElementById(name), pen = canvas.getContext('2d');
-            const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
-            let text = '';
-            for (let at = 0; at < data.length; at += 0x8000)
-                text += String.fromCharCode.apply(null, data.subarray(at, at + 0x8000));
-            return [canvas.width, canvas.height, btoa(text)];
-        }""",
-        canvas,
-    )
-    return np.frombuffer(base64.b64decode(data), np.uint8).reshape(height, width, 4)
-
-
-def hold(page, site):
-    """Hold the camera back and pause; return the frame that is held once the page shows it."""
-    held = catch_up(site.loop, site.camera)
-    page.click("#pause")
-    wait_for(page, "document.getElementById('pause').textContent == 'Resume'")
-    wait_for(page, f"document.getElementById('picture').dataset.frame == {held.number}")
-    return held
 
 
 @pytest.mark.parametrize(
@@ -155,18 +46,12 @@ def test_page_loads_and_frames_advance(page, site):
     wait_for(page, f"document.getElementById('picture').dataset.frame > {begun + 5}")
     assert (pixels(page, "video") != first).any()
     hold(page, site)
-    assert page.inner_text("#fps") == f"{site.loop.status.fps:.1f}"
-    assert page.inner_text("#latency").endswith(" ms")
+    assert re.fullmatch(r"\d+\.\d", page.inner_text("#fps"))
+    assert re.fullmatch(r"\d+ ms", page.inner_text("#latency"))
     assert int(page.inner_text("#segments").split()[0]) > 1
     assert page.inner_text("#warm").endswith(" %")
     assert int(page.inner_text("#dropped")) >= 0
     assert page.inner_text("#viewers") == "1"
-
-
-def show(page, view, detail=100):
-    """Choose a view, and how many groups it shows: 100 for every segment."""
-    page.click(f"#views >> text={view}")
-    page.locator("#detail").fill(str(detail))
 
 
 def test_page_shows_the_picture_and_the_segments_of_the_loop(page, site):
@@ -178,7 +63,10 @@ def test_page_shows_the_picture_and_the_segments_of_the_loop(page, site):
     edge = np.zeros(ids.shape, bool)
     edge[:, :-1] = ids[:, :-1] != ids[:, 1:]
     edge[:-1] |= ids[:-1] != ids[1:]
-    np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] > 0, edge)
+    opaque = pixels(page, "overlay")[:, :, 3]
+    np.testing.assert_array_equal(opaque == 255, edge)
+    halo = cv2.dilate(edge.astype(np.uint8), np.ones((3, 3), np.uint8)) > edge
+    np.testing.assert_array_equal(opaque == 115, halo)  # lines show on bright ground, too
 
 
 def test_page_changes_the_overlay_with_view_and_opacity(page, site):
@@ -239,7 +127,7 @@ def test_page_shows_objects_first_and_any_detail_of_a_frame_at_once(page, site):
         edges = np.zeros(ids.shape, bool)
         edges[:, :-1] = ids[:, :-1] != ids[:, 1:]
         edges[:-1] |= ids[:-1] != ids[1:]
-        np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] > 0, edges)
+        np.testing.assert_array_equal(pixels(page, "overlay")[:, :, 3] == 255, edges)
         groups, every = len(np.unique(ids)), len(shown.segmentation.segments)
         told = f"{groups} of {every}" if groups < every else str(every)
         assert page.inner_text("#segments") == told
@@ -344,9 +232,8 @@ def test_page_of_another_site_gets_nothing(browser, site, tmp_path):
                     socket.onmessage = () => done('frames');
                     socket.onclose = () => done('closed');
                 });
-                const order = fetch(url.replace('/?', '/command?'), {
-                    method: 'POST', mode: 'no-cors', body: '{"do": "pause"}'});
-                await order.catch(() => null);
+                socket.onopen = () => socket.send('{"do": "pause"}');
+                await fetch(url, { mode: 'no-cors' }).catch(() => null);
                 return await stream;
             }""",
             url,
@@ -396,12 +283,12 @@ def test_page_comes_back_after_the_preview_was_started_again(browser, tmp_path):
     with loop, browser.new_context() as context:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        with PreviewServer(loop, Commands(loop, tmp_path)) as server:
+        with PreviewServer(loop, Commands(loop, tmp_path), token=TOKEN) as server:
             url = server.url
             page.goto(url)
             wait_for(page, "document.getElementById('curtain').hidden")
-        wait_for(page, "document.getElementById('phase').textContent == 'disconnected'")
-        port = int(url.rsplit(":", 1)[1].strip("/"))
-        with PreviewServer(loop, Commands(loop, tmp_path), port=port), Viewer(url) as viewer:
+        wait_for(page, "document.body.dataset.state == 'lost'")
+        port, commands = urlsplit(url).port, Commands(loop, tmp_path)
+        with PreviewServer(loop, commands, port=port, token=TOKEN), Viewer(url) as viewer:
             viewer.see_frame()
             wait_for(page, "document.getElementById('phase').textContent == 'running'")

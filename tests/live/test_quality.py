@@ -16,7 +16,7 @@ class Machine:
     """Segments frames at a pace that depends on the quality, as a computer would."""
 
     def __init__(self, budget=BUDGET):
-        self.governor = Governor(budget)
+        self.governor = Governor(budget, LADDER)
         self.now = 100.0
         self.seen = [self.governor.quality]
 

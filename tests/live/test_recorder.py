@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import json
+import os
 import weakref
 from fractions import Fraction
 
@@ -15,7 +18,8 @@ from support.live import PARAMS, newest, wait_for_status, watch
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.errors import SinkError
 from aaams_stream.live import LiveLoop, Recorder
-from aaams_stream.live.recorder import Recordings
+from aaams_stream.live.kept import Folder
+from aaams_stream.live.recorder import QUALITY_FILE, Limits, Recordings
 from aaams_stream.model import EventKind, Frame
 from aaams_stream.store import Header, VolumeWriter, open_volume
 
@@ -73,7 +77,10 @@ def test_recording_that_fails_says_so_and_the_loop_goes_on(tmp_path, monkeypatch
         watch(loop, 3, after=newest(loop).number)
         assert loop.status.phase == "running"
     assert status.recording is None
-    assert status.trouble == "a.zarr: the disk is full"
+    assert status.trouble.startswith("a.zarr: the disk is full; what was recorded until then")
+    handle = os.open(tmp_path / "a.zarr", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody holds it
+    os.close(handle)
 
 
 def test_recorder_leaves_nothing_in_memory(tmp_path):
@@ -116,3 +123,33 @@ def test_recordings_take_nothing_once_closed(tmp_path):
     with pytest.raises(ValueError, match="the loop is closed"):
         recordings.begin(tmp_path / "a.zarr", HEADER)
     assert not list(tmp_path.iterdir())
+
+
+def test_recording_ends_by_itself_at_its_limits(tmp_path):
+    for limits, told in (
+        (Limits(0.5, Folder(tmp_path)), "ended after 0.5 s, as --max-recording says"),
+        (Limits(100, Folder(tmp_path, kept_free=1 << 60)), "of the disk are free; make room"),
+    ):
+        path = tmp_path / f"{limits.seconds:g}.zarr"
+        with LiveLoop(fake_camera(), PARAMS, fps=0) as loop:
+            loop.record(path, limits=limits)
+            assert told in wait_for_status(loop, lambda status: status.trouble).trouble
+            assert loop.status.recording is None
+        volume = open_volume(path)
+        assert volume.complete
+        assert volume.frame_count > 1
+
+
+def test_recording_notes_where_quality_was_reduced(tmp_path):
+    rgb = moving_frames(1)[0]
+    segmenter = Segmenter(PARAMS)
+    recorder = Recorder(tmp_path / "a.zarr", HEADER)
+    for index, quality in enumerate(("full quality", "full quality", "1/2 size", "full quality")):
+        recorder.put(Frame(index, Fraction(index), rgb), segmenter.step(rgb), quality)
+    recorder.close()
+    assert json.loads((tmp_path / "a.zarr" / QUALITY_FILE).read_text()) == [
+        {"frame": 0, "quality": "full quality"},
+        {"frame": 2, "quality": "1/2 size"},
+        {"frame": 3, "quality": "full quality"},
+    ]
+    assert open_volume(tmp_path / "a.zarr").frame_count == 4

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from support.cameras import fake_camera
 from support.clocks import HandClock
-from support.live import PARAMS, preview, wait_until
+from support.live import PARAMS, preview, wait_until, watch
 from support.viewers import Viewer
 
 from aaams_stream.errors import ConfigError
@@ -54,17 +54,28 @@ def test_server_needs_a_token_on_another_address(tmp_path):
     with LiveLoop(fake_camera(), PARAMS) as loop:
         for host in ("0.0.0.0", "::", "192.0.2.7", "example.org"):
             with pytest.raises(ConfigError, match="needs a token"):
-                PreviewServer(loop, Commands(loop, tmp_path), host=host)
+                PreviewServer(loop, Commands(loop, tmp_path), host=host, token="")
 
 
-def test_server_turns_too_many_connections_away(tmp_path, monkeypatch):
-    monkeypatch.setattr("aaams_stream.live.server._MOST_CONNECTIONS", 3)
+def test_server_turns_too_many_viewers_away(tmp_path, monkeypatch):
+    monkeypatch.setattr("aaams_stream.live.site._MOST_VIEWERS", 3)
     with preview(tmp_path) as (_, server), contextlib.ExitStack() as stack:
         viewers = [stack.enter_context(Viewer(server.url)) for _ in range(3)]
-        with pytest.raises(ConnectionError):
-            Viewer(server.url)
         for viewer in viewers:
             viewer.see_frame()
+        with Viewer(server.url) as fourth:
+            assert fourth.hear() == (0x8, b"\x03\xf5too many viewers")
+        for viewer in viewers:
+            viewer.see_frame()
+
+
+def test_server_closes_though_a_viewer_takes_nothing(tmp_path):
+    with preview(tmp_path) as (loop, server):
+        viewer = Viewer(server.url)
+        wait_until(lambda: server.viewers == 1)
+        watch(loop, 3)
+    assert viewer.gone()
+    viewer.leave()
 
 
 def test_server_closes_without_having_been_started(tmp_path):

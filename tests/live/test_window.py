@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.cameras import GatedSource, fake_camera
-from support.live import PARAMS, catch_up, watch
+from support.live import PARAMS, catch_up, newest, watch
 
 from aaams_stream.cli import main
 from aaams_stream.errors import ConfigError
@@ -46,6 +47,19 @@ def test_window_is_worked_by_keys_and_clicks(tmp_path):
         assert (chosen[:480] != panel.draw(shown)[:480]).any()
         panel.click(9999, 5)
         assert panel.selected is None
+        (one,) = loop.status.objects
+        mask = newest(loop).scene.mask(one["number"])
+        np.testing.assert_array_equal(
+            mask, shown.segmentation.ids == shown.segmentation.ids[60, 80]
+        )
+        y, x = np.argwhere(~mask)[0]
+        panel.click(4 * int(x), 4 * int(y), add=True)
+        assert newest(loop).scene.mask(one["number"])[y, x]
+        panel.click(4 * int(x), 4 * int(y), take=True)
+        assert not newest(loop).scene.mask(one["number"])[y, x]
+        assert panel.draw(newest(loop)).shape[0] > plain.shape[0]  # a line tells of it
+        panel.press("f")
+        assert loop.status.objects == []
         panel.press("q")
         assert panel.closed
     assert len(list(tmp_path.iterdir())) == 2

@@ -15,6 +15,7 @@ import aaams_stream as aaams
 from aaams_stream.errors import ConfigError
 from aaams_stream.kernels import tracker as kernels
 from aaams_stream.metrics import region_similarity
+from aaams_stream.objects.motion import affine
 
 
 @pytest.mark.parametrize("surface", ["balloon", "ball", "roof"])
@@ -71,12 +72,58 @@ def test_keep_following_leaves_an_empty_mask_where_the_object_vanishes(clip):
     assert not known.mask.any()
 
 
+def test_keep_following_finds_an_object_that_comes_back(clip):
+    """All is covered for some frames; then the clip goes on as if nothing had been."""
+    known = aaams.begin_following(clip[0], truth_of(0))
+    segmenter = aaams.Segmenter()
+    grey = np.full_like(clip[0].rgb, 128)
+    states = []
+    for t in range(12):
+        rgb = grey if 4 <= t < 7 else clip[t].rgb
+        known = aaams.keep_following(known, dataclasses.replace(segmenter.step(rgb), rgb=rgb))
+        states.append(known.state)
+        assert known.mask.any() == (known.state != "lost")
+        assert (known.sure > 0) == (known.state != "lost")
+    assert states == 4 * ["seen"] + 3 * ["lost"] + ["back"] + 4 * ["seen"]
+    assert region_similarity(known.mask, truth_of(11)) > 0.9
+
+
+def test_keep_following_refuses_look_alikes_elsewhere():
+    """Two discs of one colour: the one that was not marked never joins, like as it is."""
+    clip = [two_discs(t) for t in range(8)]
+    truth = [rgb[..., 0] > 150 for rgb in clip]
+    truth[0] &= np.arange(160) < 80
+    segmenter = aaams.Segmenter()
+    frames = [dataclasses.replace(segmenter.step(rgb), rgb=rgb) for rgb in clip]
+    for t, mask in enumerate(aaams.follow(frames, truth[0])):
+        assert not mask[:, 100:].any()
+        assert region_similarity(mask, truth[t] & (np.arange(160) < 80)) > 0.8
+
+
+def two_discs(t):
+    """Return a frame in which a disc on the left moves, and one on the right stands still."""
+    y, x = np.mgrid[:120, :160]
+    rgb = np.full((120, 160, 3), (60, 110, 70), np.uint8)
+    rgb[(x // 8 + y // 8) % 2 == 0] = (70, 120, 80)
+    for cx, cy in ((30 + 2 * t, 60), (130, 40)):
+        rgb[(x - cx) ** 2 + (y - cy) ** 2 < 144] = (200, 60, 50)
+    return rgb
+
+
+def test_follow_goes_backwards_as_well(clip):
+    masks = list(aaams.follow(clip[::-1], truth_of(FRAMES - 1)))
+    for mask, t in zip(masks, range(FRAMES - 1, -1, -1), strict=True):
+        assert region_similarity(mask, truth_of(t)) > 0.85
+
+
 def test_mask_at_takes_the_segment_under_a_click(clip):
     y, x = np.argwhere(truth_of(0)).mean(axis=0).astype(int)
     mask = aaams.mask_at(clip[0], [(x, y)])
     np.testing.assert_array_equal(mask, clip[0].ids == clip[0].ids[y, x])
     both = aaams.mask_at(clip[0], [(x, y), (0, 0)])
     np.testing.assert_array_equal(both, mask | (clip[0].ids == clip[0].ids[0, 0]))
+    less = aaams.mask_at(clip[0], [(x, y), (0, 0)], without=[(0, 0)])
+    np.testing.assert_array_equal(less, mask)
     with pytest.raises(ConfigError, match="click at 320,7 lies outside the picture of 320x240"):
         aaams.mask_at(clip[0], [(320, 7)])
     with pytest.raises(ConfigError, match=r"pairs of x and y, as in \[\(30, 3\)\]; got 30"):
@@ -121,21 +168,116 @@ def test_find_shift_finds_a_thing_however_far_it_went():
     now = rng.uniform(0, 100, (3, 40, 60)).astype(np.float32)
     now[:, 17:25, 9:19] = before[:, 10:18, 20:30]
     box, guess = np.array([20, 10, 30, 18]), np.array([-5, 3])
-    assert kernels.find_shift(before, weight, now, box, guess, 8, 12.0, 0.0) == (-11, 7)
-    assert kernels.find_shift(before, weight, now, box, guess, 3, 12.0, 100.0) == (-5, 3)
+    assert kernels.find_shift(before, weight, now, box, guess, 8, 1, 12.0, 0.0) == (-11, 7)
+    assert kernels.find_shift(before, weight, now, box, guess, 8, 2, 12.0, 0.0) == (-11, 7)
+    assert kernels.find_shift(before, weight, now, box, guess, 3, 1, 12.0, 100.0) == (-5, 3)
 
 
-def test_warp_belief_goes_by_segments_and_by_the_whole():
+def test_warp_belief_goes_along_the_flow_and_by_the_whole():
     belief = np.zeros((4, 6), np.float32)
-    belief[1, 2] = 1
-    labels = np.zeros((4, 6), np.int32)
-    out = np.empty_like(belief)
-    motion = np.array([[2, 1]], np.float32)
-    kernels.warp_belief(belief, labels, motion, np.array([0.0, -1.0]), 0.2, out)
-    assert out[2, 4] == 0.5
-    assert out[0, 2] == pytest.approx(0.6)  # by the whole, and from outside by the segment
-    assert out[3, 0] == pytest.approx(0.2)  # from outside, both ways
-    assert out[1, 3] == 0
+    belief[1, 2] = belief[0, 0] = 1
+    then, planes = np.zeros((3, 4, 6), np.float32), np.full((3, 4, 6), 2, np.float32)
+    flow = np.full((4, 6, 2), (-2, -1), np.float32)  # from each pixel to where it was
+    out = np.empty((3, 4, 6), np.float32)
+    box, shift = np.array([0, 0, 6, 4]), np.array([0.0, -1.0])
+    kernels.warp_belief(belief, planes, then, flow, box, shift, 0.5, out)
+    assert out[0, 2, 4] == 1 == out[0, 1, 2]
+    assert out[0, 0, 1] == 0.5  # from outside, where the object touches the rim
+    assert out[0, 0, 5] == out[0, 3, 1] == 0
+    assert out[1, 0, 2] == 1
+    assert out[2, 2, 4] == 6  # changed by two units in each of three channels
+    part = np.empty((3, 2, 3), np.float32)
+    box = np.array([3, 1, 6, 3])
+    kernels.warp_belief(belief, planes, then, flow[1:3, 3:].copy(), box, shift, 0.5, part)
+    np.testing.assert_array_equal(part, out[:, 1:3, 3:])
+
+
+def layers_of(then, planes, belief, models):
+    """Return what `compare_layers` says of every pixel of a picture that is one segment."""
+    h, w = belief.shape
+    out, sums = np.empty((h, w), np.float32), np.empty((1, 2))
+    flow = np.zeros((h, w, 2), np.float32)
+    kernels.compare_layers(
+        belief, planes, then, np.zeros((h, w), np.int32), np.array([0, 0, w, h]), np.array(models),
+        flow, np.abs(planes - then).sum(axis=0), 6.0, out, sums,
+    )  # fmt: skip
+    return out, sums
+
+
+def test_compare_layers_tells_what_came_along_and_says_nothing_of_flat_ground():
+    """A textured square moves by 4 pixels over flat ground that stands still."""
+    rng = np.random.default_rng(1)
+    then = np.full((3, 20, 40), 50, np.float32)
+    planes = then.copy()
+    square = rng.uniform(0, 100, (3, 8, 8)).astype(np.float32)
+    then[:, 6:14, 10:18] = square
+    planes[:, 6:14, 14:22] = square
+    belief = np.zeros((20, 40), np.float32)
+    belief[6:14, 10:18] = 1
+    stay, move = [0.0, 1, 0, 0, 0, 1], [-4.0, 1, 0, 0, 0, 1]
+    out, sums = layers_of(then, planes, belief, [move, stay])
+    assert out[7:13, 15:21].min() > 1
+    assert out[6:14, 10:13].max() < 0  # uncovered: it was of the object, and did not come along
+    assert out[:5].max() < 0
+    _, by_colour = layers_of(then, planes, belief, [stay, stay])
+    assert by_colour[0, 0] == pytest.approx(0)  # where both move alike, colour says nothing
+    assert sums[0, 1] == pytest.approx(out.sum(), rel=1e-4)
+
+
+def test_compare_parts_knows_a_part_by_its_colour_and_its_place():
+    parts = np.array([[0, 0, 50, 0, 0, 100, 1.0], [40, 0, 50, 0, 0, 100, 0.0]])
+    found = np.empty((3, 2))
+    centre = np.array([[0.0, 0], [40, 0], [0, 0]])
+    colour = np.array([[50.0, 0, 0], [50, 0, 0], [90, 0, 0]])
+    kernels.compare_parts(centre, colour, parts, 0.5 / 10**2, 0.5 / 6**2, found)
+    np.testing.assert_allclose(found[0], [100, 100 * np.exp(-8)], atol=0.05)
+    assert found[1, 0] < 0.05 < 99 < found[1, 1]
+    assert found[2].max() == 0
+
+
+@settings(deadline=None)
+@given(
+    hnp.arrays(
+        np.float64,
+        (kernels.BINS_L, kernels.BINS_AB, kernels.BINS_AB),
+        elements=st.floats(0, 1),
+        fill=st.just(0.0),
+    )
+)
+def test_smooth_bins_keeps_the_sum_and_spreads_to_those_beside(values):
+    mix = np.array([0.6, 0.15, 0.05])
+    smooth = values.copy()
+    kernels.smooth_bins(smooth, mix, np.empty_like(smooth))
+    padded = np.pad(values, 2, mode="edge")
+    for axis in range(3):
+        parts = [np.take(padded, range(r, r + padded.shape[axis] - 4), axis) for r in range(5)]
+        padded = sum(
+            weight * part for weight, part in zip((0.05, 0.15, 0.6, 0.15, 0.05), parts, strict=True)
+        )
+    np.testing.assert_allclose(smooth, padded, atol=1e-9)
+
+
+def test_enlarge_belief_keeps_to_the_boundaries_of_segments():
+    """Half a picture of a cell each: the full one follows its own ids where both sides differ."""
+    belief = np.array([[1, 0, 0]], np.float32)
+    labels = np.array([[0, 1, 1]], np.int32)
+    names = np.array([7, 9], np.uint32)
+    ids = np.array([[7, 7, 7, 9, 9, 9], [7, 9, 9, 9, 9, 9]], np.uint32)
+    mask = np.empty((2, 6), np.bool_)
+    kernels.enlarge_belief(belief, labels, ids, names, np.array([0, 0, 3, 1]), mask)
+    np.testing.assert_array_equal(mask, [[True, True, True] + 3 * [False], [True] + 5 * [False]])
+
+
+def test_affine_finds_turning_and_growing_and_heeds_no_strangers():
+    rng = np.random.default_rng(2)
+    centre = rng.uniform(0, 100, (40, 2))
+    turn = np.array([[2.0, -1.0], [0.02, 0.05], [-0.05, 0.02]])
+    motion = np.column_stack([np.ones(40), centre]) @ turn
+    motion[::8] += 20  # strangers
+    model = affine(centre, motion, np.ones(40), 1.5)
+    fitted = np.column_stack([np.ones(40), centre]) @ model
+    strange = np.arange(40) % 8 == 0
+    assert np.abs(fitted - motion)[~strange].max() < 0.8
 
 
 def test_kernels_of_the_consumers_are_each_compiled_for_one_signature(clip):

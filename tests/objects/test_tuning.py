@@ -16,23 +16,27 @@ FIELDS = [field.name for field in dataclasses.fields(TrackerTuning)]
 STRICT = TrackerTuning(growth=0.0)
 OTHER = {  # twice the default would not be felt in this clip, or is no share
     "contact_rounds": 0,
-    "first_object": 0.1,
+    "stray_place": 1.5,
+    "layer_blur": 0.2,
     "identity_memory": 20,
-    "motion_limit": 1.0,
     "match_limit": 1.0,
     "match_reach": 1,
     "match_pull": 1.0,
     "match_cells": 10**6,
+    "match_samples": 20.0,
     "growth_yield": 0.0,
     "least_size": 5.0,
+    "lost_share": 2.0,
+    "back_least": 5.0,
+    "back_most": 0.0,
 }
 
 
-def followed(clip, *tuning):
-    """Return what is known of the balloon after three frames that lie far apart."""
-    known = aaams.begin_following(clip[0], truth_of(0), *tuning)
-    for frame in clip[5::5]:
-        known = aaams.keep_following(known, frame, *tuning)
+def followed(clip, tuning, thing="balloon", last=15):
+    """Return what is known of a thing after frames that lie far apart."""
+    known = aaams.begin_following(clip[0], truth_of(0, thing), tuning)
+    for frame in clip[5 : last + 1 : 5]:
+        known = aaams.keep_following(known, frame, tuning)
     return known
 
 
@@ -51,12 +55,18 @@ def same(first, second):
 @pytest.mark.parametrize("name", FIELDS)
 def test_tuning_reaches_the_frame_with_every_field(clip, name):
     value = OTHER.get(name, 2 * getattr(TrackerTuning(), name))
-    other = dataclasses.replace(STRICT, **{name: value})
-    assert not same(followed(clip, other), followed(clip, STRICT))
+    usual, last = STRICT, 15
+    if name.startswith("back_"):  # lost in the first frame, and sought in the second
+        usual, last = dataclasses.replace(STRICT, lost_share=2.0), 10
+    thing = "sky" if name == "outside_belief" else "balloon"  # one that touches the rim
+    other = dataclasses.replace(usual, **{name: value})
+    assert not same(followed(clip, other, thing, last), followed(clip, usual, thing, last))
 
 
 def test_tuning_is_the_default_of_every_step(clip):
-    known = followed(clip)
+    known = aaams.begin_following(clip[0], truth_of(0))
+    for frame in clip[5::5]:
+        known = aaams.keep_following(known, frame)
     assert same(known, followed(clip, TrackerTuning()))
     *_, last = aaams.follow(clip[::5], truth_of(0))
     np.testing.assert_array_equal(last, known.mask)

@@ -18,6 +18,7 @@ import av
 import numpy as np
 import pytest
 from support.clips import H264, moving_frames, read_source, write_clip, write_images
+from support.clocks import PATIENCE
 
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, same_source
@@ -241,7 +242,7 @@ def test_open_source_heeds_ctrl_c_while_it_waits_for_a_silent_pipe():
     with process:
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) != 0
+        assert process.wait(PATIENCE) != 0
         assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]
 
 
@@ -269,6 +270,6 @@ def test_open_source_heeds_ctrl_c_while_an_address_is_silent():
     with process:
         assert process.stdout.readline() == "asked\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) != 0
+        assert process.wait(PATIENCE) != 0
         # after FFmpeg's own ten seconds this would be a SourceError
         assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]

@@ -11,6 +11,7 @@ import av
 import numpy as np
 import pytest
 from support.clips import H264, decoded_count, moving_frames, read_source, write_clip
+from support.clocks import PATIENCE
 
 from aaams_stream.errors import SourceError
 from aaams_stream.source import open_source, reader
@@ -198,7 +199,7 @@ def test_pipe_gives_up_when_told_so_while_its_writer_is_silent(tmp_path, piped, 
     with open_source("-") as opened:
         thread = threading.Thread(target=lambda: frames.extend(opened))
         thread.start()
-        assert waits.wait(60)
+        assert waits.wait(PATIENCE)
         assert thread.is_alive()
         opened.stop()
         thread.join()

@@ -139,6 +139,7 @@ RECORDS = [
     {"version": 1},
     {"source": []},
     {"configuration": {"post": 3}},
+    {"configuration": {"post": {"level": 10**400}}},
     {"counts": {"identities": -3, "events": {}}},
     {"counts": {"identities": 3, "events": {"wedding": 1}}},
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-PATIENCE = 60  # seconds after which a test that hangs fails
+PATIENCE = 300  # seconds after which a test that hangs fails
 
 
 def all_end(*names: str) -> bool:

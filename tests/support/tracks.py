@@ -138,7 +138,7 @@ def partition_of(parts: NDArray[np.int32]) -> Partition:
     part_of_region = np.empty(count, np.int32)
     part_of_region[regions] = parts
     none = np.empty(0, np.int32)
-    contacts = Contacts(none, none, np.empty(0), np.empty(0))
+    contacts = Contacts(none, none, np.empty(0), np.empty(0), np.empty(0))
     graph = RegionGraph(regions, np.zeros((count, 13)), np.zeros((count, 2)), contacts)
     return Partition(graph, part_of_region)
 

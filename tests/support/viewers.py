@@ -8,6 +8,8 @@ import json
 import os
 import socket
 import struct
+import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,29 +26,33 @@ class Seen(NamedTuple):
     head: dict[str, Any]
     ids: NDArray[np.uint32] | None = None  # (h, w)
     rgb: NDArray[np.uint8] | None = None  # (h, w, 3)
-    colours: NDArray[np.uint8] | None = None  # (k, 4)
-    centroids: NDArray[np.float32] | None = None  # (k, 2)
+    colours: NDArray[np.uint8] | None = None  # (k, 3)
     merges: NDArray[np.uint32] | None = None  # (n, 2)
+    objects: NDArray[np.uint32] | None = None  # (h, w) which of the objects in order, 0: none
 
 
 def ask(
-    url: str, path: str, body: object = None, headers: dict[str, str] | None = None
+    url: str, path: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, dict[str, Any]]:
-    """Send one request, a POST of JSON where there is a body; return status and answer."""
+    """Send one request, with the token of the address unless the path has one."""
     server = urlsplit(url)
+    if "?" not in path and server.query:
+        path = f"{path}?{server.query}"
     connection = http.client.HTTPConnection(str(server.hostname), server.port, timeout=PATIENCE)
-    sent = {"Content-Type": "application/json"} if body is not None else {}
     try:
-        connection.request(
-            "GET" if body is None else "POST",
-            path,
-            None if body is None else json.dumps(body),
-            sent | (headers or {}),
-        )
+        connection.request(method, path, headers=headers or {})
         response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        body = response.read()
+        found = response.headers["Content-Type"].startswith("application/json")
+        return response.status, json.loads(body) if found else {"text": body.decode()}
     finally:
         connection.close()
+
+
+def order(url: str, command: object) -> dict[str, Any]:
+    """Come in, give one command, and leave with the answer."""
+    with Viewer(url) as viewer:
+        return viewer.order(command)
 
 
 class Viewer:
@@ -56,6 +62,8 @@ class Viewer:
         self, url: str, path: str = "/stream", headers: dict[str, str] | None = None
     ) -> None:
         server = urlsplit(url)
+        if "?" not in path and server.query:
+            path = f"{path}?{server.query}"
         self._socket = socket.create_connection((server.hostname, server.port), timeout=PATIENCE)
         self._file = self._socket.makefile("rb")
         fields = {
@@ -87,15 +95,47 @@ class Viewer:
         self._socket.close()
 
     def say(self, text: bytes, code: int = 0x1, mask: bool = True) -> None:
-        """Send one short message."""
+        """Send one message."""
         key = os.urandom(4)
         masked = bytes(byte ^ key[k % 4] for k, byte in enumerate(text))
-        head = struct.pack("!BB", 0x80 | code, (0x80 if mask else 0) | len(text))
-        self._socket.sendall(head + (key + masked if mask else text))
+        head = struct.pack("!B", 0x80 | code)
+        bit = 0x80 if mask else 0
+        if len(text) < 126:
+            head += struct.pack("!B", bit | len(text))
+        else:
+            head += struct.pack("!BH", bit | 126, len(text))
+        self.send(head + (key + masked if mask else text))
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
+
+    def order(self, command: object) -> dict[str, Any]:
+        """Give a command and wait for its answer; what is shown meanwhile goes by."""
+        self.say(command if isinstance(command, bytes) else json.dumps(command).encode())
+        while True:
+            code, data = self.hear()
+            if code == 1:
+                return json.loads(data)
+            if code != 2:
+                raise ConnectionError("turned away")
+            self.say(b"shown")
+
+    def gone(self) -> bool:
+        """Wait until the server ends the connection; whatever it sends until then goes by."""
+        try:
+            while self._socket.recv(1 << 16):
+                pass
+        except ConnectionError:
+            pass
+        return True
 
     def hear(self) -> tuple[int, bytes]:
         """Wait for one message; return its kind and what it says."""
-        first, length = self._file.read(2)
+        start = self._file.read(2)
+        if len(start) < 2:
+            raise ConnectionError("turned away")
+        first, length = start
         if length == 126:
             (length,) = struct.unpack("!H", self._file.read(2))
         elif length == 127:
@@ -104,10 +144,12 @@ class Viewer:
 
     def see(self) -> Seen:
         """Take the next message and ask for another."""
-        code, data = self.hear()
-        assert code == 2
-        self.say(b"shown")
-        return unpack(data)
+        while True:
+            code, data = self.hear()
+            if code == 2:
+                self.say(b"shown")
+                return unpack(data)
+            assert code == 1, code  # an answer that nobody waited for
 
     def see_frame(self) -> Seen:
         """Take messages until one has a picture."""
@@ -120,23 +162,59 @@ def unpack(data: bytes) -> Seen:
     """Take a message of the stream apart, as its description says."""
     length = int.from_bytes(data[:4], "little")
     head = json.loads(data[4 : 4 + length])
-    if "number" not in head:
+    if "packed" not in head:
         return Seen(head)
     at = 4 + length
-    parts = []
-    k, n, m = head["segments"], head["merges"], head["runs"]
-    kinds = (("<u4", k), ("u1", 4 * k), ("<f4", 2 * k), ("<u4", 2 * n), ("<u4", m), ("<u2", m))
-    for dtype, count in kinds:
-        parts.append(np.frombuffer(data, dtype, count, at))
-        at += parts[-1].nbytes
-    ids, colours, centroids, merges, rows, lengths = parts
-    jpeg = cv2.imdecode(np.frombuffer(data, np.uint8, -1, at), cv2.IMREAD_COLOR)
-    labels = np.repeat(rows, lengths).reshape(head["height"], head["width"])
-    return Seen(
-        head,
-        ids[labels],
-        cv2.cvtColor(jpeg, cv2.COLOR_BGR2RGB),
-        colours.reshape(-1, 4),
-        centroids.reshape(-1, 2),
-        merges.reshape(-1, 2),
-    )
+    packed = zlib.decompress(data[at : at + head["packed"]])
+    k, n = head["rows"], head["merges"]
+    ids = np.cumsum(np.frombuffer(packed, "<u4", k), dtype=np.uint32)
+    merges = np.frombuffer(packed, "<u2", 2 * n, 4 * k).reshape(-1, 2)
+    colours = np.frombuffer(packed, "u1", 3 * k, 4 * k + 4 * n).reshape(-1, 3)
+    rest = packed[7 * k + 4 * n :]
+    maps = []
+    for codes, values in zip(head["codes"][::2], head["codes"][1::2], strict=True):
+        shape = (head["height"], head["width"])
+        maps.append(decode_labels(rest[:codes], rest[codes : codes + values], shape))
+        rest = rest[codes + values :]
+    assert rest == b""
+    jpeg = np.frombuffer(data, np.uint8, -1, at + head["packed"])
+    rgb = cv2.cvtColor(cv2.imdecode(jpeg, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    return Seen(head, ids[maps[0]], rgb, colours, merges, *maps[1:])
+
+
+def decode_labels(codes: bytes, values: bytes, shape: tuple[int, int]) -> NDArray[np.uint32]:
+    """Return a label map (h, w) from its codes and values."""
+    numbers = _numbers(values)
+    labels = np.empty(shape, np.uint32)
+    above: list[tuple[int, int]] = []  # first pixel and label of each run
+    y, i, line = 0, 0, []
+    for code in codes:
+        if code <= 6:
+            line.append((above[i][0] + code - 3, above[i][1]))
+            i += 1
+        elif code == 7:
+            i += 1
+        elif code == 8:
+            line.append(((line[-1][0] if line else 0) + next(numbers), next(numbers)))
+        elif code == 9:
+            moved = next(numbers)
+            moved = -(moved + 1) // 2 if moved % 2 else moved // 2
+            line.append((above[i][0] + moved, above[i][1]))
+            i += 1
+        else:
+            for (start, label), (end, _) in zip(line, [*line[1:], (shape[1], 0)], strict=True):
+                labels[y, start:end] = label
+            above, line, i, y = line, [], 0, y + 1
+    assert y == shape[0]
+    assert next(numbers, None) is None
+    return labels
+
+
+def _numbers(values: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in values:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield number
+            number = shift = 0

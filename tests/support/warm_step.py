@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
-UNLABELLED, RELABEL = -1, -2
+UNLABELLED, REFRESH = -1, -3
 HAIR = 1e-4  # relative: below it a comparison is unsure
 VOTE_HAIR = 0.02  # votes: their Gaussian is a polynomial, off by 2e-4 at most, of up to 24 voters
 REACH = 2  # pixels around a boundary pixel that vote
@@ -297,7 +297,7 @@ def refresh(kept: Labels, scene: Scene) -> tuple[Labels, list[int]]:
         for x in range(kept.shape[1]):
             tile = 5 * (y // tuning.refresh_tile) + 3 * (x // tuning.refresh_tile)
             if kept[y, x] in due or (kept[y, x] in large and tile % period == turn):
-                out[y, x] = RELABEL
+                out[y, x] = REFRESH
     return out, sorted(due)
 
 

@@ -1,0 +1,58 @@
+"""A frame as all objects look at it, at half its size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aaams_stream.core import features
+from aaams_stream.core.pool import rows_of
+from aaams_stream.kernels import tracker as kernels
+
+if TYPE_CHECKING:
+    from aaams_stream.model import FrameSegmentation
+    from aaams_stream.objects.tuning import TrackerTuning
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known of a frame before any object is looked for; lengths at half its size."""
+
+    frame: FrameSegmentation
+    labels: NDArray[np.int32]  # (h, w) row of each pixel's segment
+    names: NDArray[np.uint32]  # (k,) ids of the segments
+    area: NDArray[np.float64]  # (k,) pixels of each
+    centre: NDArray[np.float64]  # (k, 2) x, y of each
+    planes: NDArray[np.float32]  # (3, h, pitch) L*a*b*
+    bins: NDArray[np.int32]  # (h, w) of colour
+    luma: NDArray[np.uint8]  # (h, w)
+    small: NDArray[np.float32]  # (3, h', w') the picture in cells
+    cell: int  # pixels a side
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width."""
+        h, w = self.labels.shape
+        return h, w
+
+
+def look(frame: FrameSegmentation, tuning: TrackerTuning) -> View:
+    """Return what all objects need to know of a frame, which must bring its picture."""
+    if frame.rgb is None:
+        raise ValueError("the frame must bring its picture; take it from stream or replay")
+    luma = features.half_luma(frame.rgb)
+    h, w = luma.shape
+    planes = features.lab_planes(features.resized(frame.rgb, (h, w)))
+    bins = np.empty((h, w), np.int32)
+    kernels.colour_bins(planes, bins)
+    labels = rows_of(np.ascontiguousarray(frame.ids[::2, ::2]), frame.segments["id"])
+    cell = max(1, round(tuning.match_cell * float(np.hypot(h, w))))
+    small = np.empty((3, h // cell, w // cell), np.float32)
+    kernels.shrink(planes, cell, small)
+    area = np.bincount(labels.reshape(-1), minlength=len(frame.segments)).astype(np.float64)
+    names = frame.segments["id"].copy()
+    centre = frame.segments["centroid"].astype(np.float64) / 2
+    return View(frame, labels, names, area, centre, planes, bins, luma, small, cell)
