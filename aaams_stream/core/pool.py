@@ -25,7 +25,7 @@ def pool(
         features: (h, w), (h, w, c) or (c, h, w) of any number type, of the frame's size or of
             another, as a network's maps are: each cell then counts by the pixels it covers.
         track_ids: the ids that are there, in order, where they are known.
-        layout: "hwc" or "chw", for features of three axes; by default the one whose height and
+        layout: "hwc" or "chw", for three axes. Where it is not given, the one whose height and
             width are those of the frame, or in proportion to them, and "hwc" where both are.
 
     Returns:
