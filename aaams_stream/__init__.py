@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
     from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
-    from aaams_stream.model import FrameSegmentation
+    from aaams_stream.model import EventKind, FrameSegmentation, SegmentGraph
     from aaams_stream.objects.follower import Follower, Scene, Sighting
     from aaams_stream.objects.memory import Followed
     from aaams_stream.objects.tracker import (
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from aaams_stream.run.stream import replay, stream
     from aaams_stream.store import Volume, open_volume
 
+# What happens is logged under the names of modules; nobody hears of it who does not ask.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
 __version__ = "0.1.0"
 
 # Where each public name lives. Imported on first use, because numba and OpenCV take seconds.
@@ -33,6 +37,7 @@ _HOMES = {
     "AAAMS": "points",
     "AaamsError": "errors",
     "ConfigError": "errors",
+    "EventKind": "model",
     "Followed": "objects.memory",
     "Follower": "objects.follower",
     "FrameSegmentation": "model",
@@ -40,6 +45,7 @@ _HOMES = {
     "LiveLevels": "core.live_levels",
     "Params": "params",
     "Scene": "objects.follower",
+    "SegmentGraph": "model",
     "Segmenter": "run.compiled",
     "Sighting": "objects.follower",
     "SinkError": "errors",
@@ -61,6 +67,7 @@ __all__ = [
     "AAAMS",
     "AaamsError",
     "ConfigError",
+    "EventKind",
     "Followed",
     "Follower",
     "FrameSegmentation",
@@ -68,6 +75,7 @@ __all__ = [
     "LiveLevels",
     "Params",
     "Scene",
+    "SegmentGraph",
     "Segmenter",
     "Sighting",
     "SinkError",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import logging
 import os
 import pkgutil
 import shutil
@@ -37,6 +38,7 @@ STREAM_FILES = (
     *("mean_shift", "measure", "merge_tree", "modes", "motion_split", "propagate", "recover"),
     *("refine", "refresh", "region_graph", "transport", "upsample", "wire"),
 )
+_log = logging.getLogger(__name__)
 Kernel: TypeAlias = Any  # numba's dispatcher, of which parts are needed that have no types
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the processes that compile
 _SHARES = 2  # processes that compile at a time, where there are as many cores
@@ -85,6 +87,7 @@ def compile_ahead() -> None:
     with suppress(OSError), _only_one(kernels.CACHE_FOLDER):
         if stream_is_compiled():  # by the one that was waited for
             return
+        _log.info("compiling kernels, once, into %s", kernels.CACHE_FOLDER)
         if shares > 1:
             _warm_up("--shares", str(shares))
         if not stream_is_compiled():

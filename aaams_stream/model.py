@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fractions import Fraction
 from typing import Any
@@ -83,6 +83,16 @@ OBJECT_DTYPE = np.dtype(
         ("frames", np.uint32),  # in which it is seen
     ]
 )
+# One row per relative of an identity.
+RELATIVE_DTYPE = np.dtype(
+    [
+        ("id", np.uint32),
+        ("steps", np.int32),  # splits and merges on the way; negative for ancestors, 1 is direct
+        ("frame", np.uint32),  # of the split or merge that is the last on the way to it
+        ("kind", np.uint8),  # EventKind of that: SPLIT or MERGE
+        ("area", np.uint32),  # pixels it had there, or when it was last seen before
+    ]
+)
 EVENT_DTYPE = np.dtype([("kind", np.uint8), ("id", np.uint32), ("other", np.uint32)])
 
 
@@ -104,19 +114,51 @@ class Lineage:
     ancestors: tuple[int, ...]  # it was split off these or took them in, nearest first
     descendants: tuple[int, ...]  # were split off it or took it in, nearest first
     events: NDArray[Any]  # all splits and merges on the way, in the order of frames
+    # RELATIVE_DTYPE, one row for each of both, direct relatives first, then in the order of frames
+    relatives: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timecode:
+    """A time told by frames: `Timecode(120)` is frame 120, counted from 0.
+
+    With seconds, as in hh:mm:ss:ff, it is so many frames later, where a second has a whole number
+    of frames (30 at 29.97 a second, as timecodes without dropped numbers count).
+    """
+
+    frames: int
+    seconds: int = 0
+
+    def number(self, rate: Fraction) -> int:
+        """Return the number of the frame."""
+        return self.seconds * max(1, round(rate)) + self.frames
 
 
 @dataclass(frozen=True, slots=True)
 class Clip:
     """Which part of an input is wanted, and how large; by default all of it, as it is."""
 
-    start: float | Fraction | None = None  # seconds from the first frame
-    duration: float | Fraction | None = None  # seconds
+    start: float | Fraction | Timecode | None = None  # seconds from the first frame, or by frames
+    duration: float | Fraction | Timecode | None = None  # seconds, or so many frames
     every: int = 1  # keep each n-th frame
     size: tuple[int, int] | None = None  # width and height to scale to
 
+    def at_rate(self, rate: Fraction) -> Clip:
+        """Return the clip with all times in seconds, for a video of so many frames a second."""
+        start, duration = self.start, self.duration
+        # it begins and ends half a frame early: times in files are rounded, up or down
+        early = Fraction(1, 2) / rate
+        if isinstance(duration, Timecode):
+            begins_early = isinstance(start, Timecode) and start.number(rate) > 0
+            duration = duration.number(rate) / rate - (0 if begins_early else early)
+        if isinstance(start, Timecode):
+            start = max(Fraction(0), start.number(rate) / rate - early)
+        return replace(self, start=start, duration=duration)
+
     def to_record(self) -> dict[str, Any]:
-        """Return the clip as plain values, for metadata."""
+        """Return the clip as plain values, for metadata; its times must be in seconds."""
+        if isinstance(self.start, Timecode) or isinstance(self.duration, Timecode):
+            raise ValueError("a clip told by frames is in seconds only at a rate; see at_rate")
         return {
             "start": None if self.start is None else float(self.start),
             "duration": None if self.duration is None else float(self.duration),
@@ -136,6 +178,110 @@ class Frame:
     def __post_init__(self) -> None:
         if self.rgb.dtype != np.uint8 or self.rgb.ndim != 3 or self.rgb.shape[2] != 3:
             raise ValueError(f"rgb must be (h, w, 3) uint8, got {self.rgb.shape} {self.rgb.dtype}")
+
+
+# Columns of the nodes of a SegmentGraph, from the segment table, and of its edges.
+_NODE_COLUMNS = {
+    "area": ("area",),
+    "colour": ("L", "a", "b"),
+    "colour_spread": ("L_spread", "a_spread", "b_spread"),
+    "perimeter": ("perimeter",),
+    "motion": ("motion_x", "motion_y"),
+    "age": ("age",),
+}
+NODE_FEATURES = tuple(name for names in _NODE_COLUMNS.values() for name in names)
+EDGE_FEATURES = ("touch", "same", "split", "merge", "length", "contrast")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentGraph:
+    """Segments of one or several frames as a graph, in arrays as PyTorch Geometric takes them.
+
+    Node i is a segment in a frame, in the order of frames and ids. Two that touch have an edge each
+    way. Edges in time go forwards: from where an identity was seen last to where it is seen next
+    (same), from the one that a new one was split off to that one (split), and from one that is gone
+    to the one it went into (merge). An edge is there where both of its ends are.
+
+        Data(**{name: torch.from_numpy(values) for name, values in graph.arrays().items()})
+    """
+
+    x: NDArray[np.float32]  # (n, f) NODE_FEATURES: units as in the segment table
+    edge_index: NDArray[np.int64]  # (2, e) from node, to node
+    edge_attr: NDArray[
+        np.float32
+    ]  # (e, 6) EDGE_FEATURES: four kinds, 0 or 1; then, of touch alone,
+    # the pixel sides they share and the mean colour distance across those, in L*a*b* units
+    pos: NDArray[np.float32]  # (n, 2) centroid, x and y in pixels
+    id: NDArray[np.int64]  # (n,)
+    frame: NDArray[np.int64]  # (n,)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays by their names."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def build_graph(
+    frames: Sequence[int],
+    segments: Sequence[NDArray[Any]],
+    adjacency: Sequence[NDArray[Any]],
+    events: Sequence[NDArray[Any]],
+) -> SegmentGraph:
+    """Return the graph of some frames, in order, from the tables of each."""
+
+    def joined(
+        tables: Sequence[NDArray[Any]], dtype: Any
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        counts = np.array([len(table) for table in tables], np.int64)
+        table = np.concatenate([np.zeros(0, dtype), *tables])
+        return table, np.repeat(np.asarray(frames, np.int64), counts)
+
+    rows, frame = joined(segments, SEGMENT_DTYPE)
+    name = rows["id"].astype(np.int64)
+    lives = np.lexsort((frame, name))  # nodes by identity, then in time
+    keys = name[lives] << 32 | frame[lives]
+
+    def node(ids: NDArray[Any], t: NDArray[Any], before: bool) -> NDArray[np.int64]:
+        """Return the node of each id in frame t, or the last before it; -1 where there is none."""
+        if not len(keys):
+            return np.full(len(ids), -1, np.int64)
+        wanted = ids.astype(np.int64)
+        at = np.searchsorted(keys, wanted << 32 | t) - int(before)
+        found = lives[np.clip(at, 0, len(keys) - 1)]
+        fits = (at >= 0) & (name[found] == wanted) & (before | (frame[found] == t))
+        return np.where(fits, found, -1)
+
+    pairs, when = joined(adjacency, ADJACENCY_DTYPE)
+    first, second = (node(pairs[end], when, before=False) for end in ("first", "second"))
+    again = np.flatnonzero(name[lives][1:] == name[lives][:-1])
+    happened, when = joined(events, EVENT_DTYPE)
+    kinds: list[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[Any] | None]] = [
+        (0, first, second, pairs),
+        (0, second, first, pairs),
+        (1, lives[again], lives[again + 1], None),
+    ]
+    for column, kind in ((2, EventKind.SPLIT), (3, EventKind.MERGE)):
+        chosen = happened["kind"] == kind
+        ids, others, t = happened["id"][chosen], happened["other"][chosen], when[chosen]
+        origin, target = (others, ids) if kind == EventKind.SPLIT else (ids, others)
+        kinds.append((column, node(origin, t, before=True), node(target, t, before=False), None))
+    index, attributes = [], []
+    for column, origin, target, table in kinds:
+        there = (origin >= 0) & (target >= 0)
+        index.append(np.stack([origin, target])[:, there])
+        values = np.zeros((np.count_nonzero(there), len(EDGE_FEATURES)), np.float32)
+        values[:, column] = 1
+        if table is not None:
+            values[:, 4], values[:, 5] = table["length"][there], table["contrast"][there]
+        attributes.append(values)
+    columns = [rows[key].reshape(len(rows), len(names)) for key, names in _NODE_COLUMNS.items()]
+    return SegmentGraph(
+        x=np.concatenate(columns, axis=1).astype(np.float32),
+        edge_index=np.concatenate(index, axis=1),
+        edge_attr=np.concatenate(attributes),
+        pos=rows["centroid"].copy(),
+        id=name,
+        frame=frame,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +341,10 @@ class FrameSegmentation:
                 "Segmenter, keep a LiveLevels"
             )
         return self.grouping(segments)
+
+    def graph(self) -> SegmentGraph:
+        """Return the segments as a graph of who touches whom; `volume.graph` spans frames."""
+        return build_graph([self.index], [self.segments], [self.adjacency], [self.events])
 
 
 def same_source(kept: str | None, found: str | None) -> bool:

@@ -7,6 +7,11 @@
               take, and their share of the rest. The viewers live in a process of their own, and
               quality never gives way, so that frames cost the same in every turn
 
+    wire      Mbit/s of the stream to the page in each of its qualities, at 25 frames a second
+    attacks   frames a second while others send slow headers, floods of requests, of connections
+              and of pings, over those undisturbed, taking turns; and the longest time until a new
+              viewer had a frame meanwhile. The attackers live in a process of their own
+
 The camera is not there: it repeats the frames of a clip at the given rate. Prints tables.
 """
 
@@ -17,23 +22,27 @@ import contextlib
 import multiprocessing
 import os
 import shutil
+import socket
 import statistics
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
 
 from aaams_stream.errors import AaamsError
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
+from aaams_stream.live.wire import PICTURES, Encoder, framed
 from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params
 from aaams_stream.source import open_source
@@ -105,6 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--viewers", type=int, default=5)
     parser.add_argument(
+        "--only", choices=("glass", "viewers", "wire", "attacks"), help="measure only this"
+    )
+    parser.add_argument(
         "--hold", action="store_true", help="quality gives way in no case, glass to glass either"
     )
     args = parser.parse_args(argv)
@@ -116,14 +128,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AaamsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    wanted = {args.only} if args.only else {"glass", "viewers", "wire", "attacks"}
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if browser is None:
+    if "glass" in wanted and browser is None:
         print("no Chromium found: glass to glass is not measured", file=sys.stderr)
-    else:
+    elif "glass" in wanted and browser is not None:
         with preview(frames, args.rate, params, 0 if args.hold else None) as (loop, server):
             glass(loop, server, browser, args.seconds)
-    with preview(frames, args.rate, params, fps=0) as (loop, server):
-        viewers(loop, server, args.viewers, args.seconds, args.turns)
+    if wanted - {"glass"}:
+        with preview(frames, args.rate, params, fps=0) as (loop, server):
+            if "wire" in wanted:
+                wire(loop)
+            if "viewers" in wanted:
+                viewers(loop, server, args.viewers, args.seconds, args.turns)
+            if "attacks" in wanted:
+                attacks(loop, server, args.seconds, args.turns)
     return 0
 
 
@@ -202,12 +221,108 @@ def viewers(loop: LiveLoop, server: PreviewServer, count: int, seconds: float, t
         print(f"{n:7d}  {rate:8.1f}  {cost:14.1f}  {serving:13.2f}  {share:11.1%}")
 
 
+def wire(loop: LiveLoop, count: int = 50) -> None:
+    """Print what the stream takes of a line."""
+    encoder = Encoder()
+    sizes: dict[str, list[int]] = {picture.name: [] for picture in PICTURES}
+    for shown, _ in zip(loop.frames(), range(count), strict=False):
+        for picture in PICTURES:
+            head, body = encoder.encode(shown, picture)
+            sizes[picture.name].append(len(framed(head)) + 800 + len(body))  # with the status
+    for picture in PICTURES:
+        rate = min(25.0, 1 / picture.pause) if picture.pause else 25.0
+        mbit = 8e-6 * rate * statistics.mean(sizes[picture.name][10:])
+        print(f"wire, {picture.name}: {mbit:.1f} Mbit/s at {rate:.0f} frames a second")
+
+
+def attacks(loop: LiveLoop, server: PreviewServer, seconds: float, turns: int) -> None:
+    """Print what attacks cost the pipeline, and newcomers."""
+    rates: dict[str, list[float]] = {name: [] for name in ("undisturbed", *ATTACKS)}
+    waits: dict[str, list[float]] = {name: [] for name in rates}
+    spawn = multiprocessing.get_context("spawn")
+    for _ in range(turns):
+        for name in rates:
+            attacker = spawn.Process(target=attack, args=(name, server.url), daemon=True)
+            attacker.start()
+            time.sleep(1.5)
+            first, begun = _number(loop), time.monotonic()
+            while time.monotonic() - begun < seconds:
+                came = time.monotonic()
+                with _stream(server.url) as stream:
+                    stream.recv()
+                waits[name].append(time.monotonic() - came)
+                time.sleep(0.5)
+            rates[name].append((_number(loop) - first) / (time.monotonic() - begun))
+            attacker.terminate()
+            attacker.join()
+    quiet = statistics.median(rates["undisturbed"])
+    print("attack               frames/s  of undisturbed  a newcomer waits at most")
+    for name in rates:
+        rate = statistics.median(rates[name])
+        print(f"{name:20s} {rate:8.1f}  {rate / quiet:14.2f}  {max(waits[name]):20.2f} s")
+
+
+def attack(name: str, url: str) -> None:
+    """Do one kind of harm for ever."""
+    if name == "undisturbed":
+        threading.Event().wait()
+    ATTACKS[name](url)
+
+
+def _slow_headers(url: str) -> None:
+    held: list[socket.socket] = []
+    while True:
+        with contextlib.suppress(OSError):
+            held = [*held[-300:], _connect(url)]
+            held[-1].sendall(b"GET / HTTP/1.1\r\nX: ")
+        time.sleep(0.002)
+
+
+def _requests(url: str) -> None:
+    while True:
+        with contextlib.suppress(OSError), _connect(url) as connection:
+            connection.sendall(b"GET http://[/x HTTP/1.1\r\n\r\n")
+            connection.recv(100)
+
+
+def _connections(url: str) -> None:
+    while True:
+        with contextlib.suppress(OSError):
+            _connect(url).close()
+
+
+def _pings(url: str) -> None:
+    while True:
+        with contextlib.suppress(OSError, ConnectionClosed), _stream(url) as stream:
+            while True:
+                stream.ping()
+
+
+ATTACKS: dict[str, Callable[[str], None]] = {
+    "slow headers": _slow_headers,
+    "requests": _requests,
+    "connections": _connections,
+    "pings": _pings,
+}
+
+
+def _connect(url: str) -> socket.socket:
+    server = urlsplit(url)
+    return socket.create_connection((server.hostname, server.port), timeout=5)
+
+
+def _stream(url: str) -> ClientConnection:
+    server = urlsplit(url)
+    address = f"ws://{server.netloc}/stream?{server.query}"
+    return connect(address, compression=None, max_size=None)
+
+
 def _serving() -> float:
     """Return the CPU seconds that the threads have used that serve viewers."""
     return sum(
         time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
         for thread in threading.enumerate()
-        if thread.name == "preview-viewer" and thread.ident is not None
+        if thread.name in ("preview-viewer", "preview-past") and thread.ident is not None
     )
 
 
@@ -224,11 +339,7 @@ def watch(url: str, count: int) -> None:
 
 
 def _watch_once(url: str) -> None:
-    from websockets.sync.client import connect
-
-    server = urlsplit(url)
-    address = f"ws://{server.netloc}/stream?{server.query}"
-    with connect(address, compression=None, max_size=None) as stream:
+    with _stream(url) as stream:
         for _ in stream:
             stream.send("shown")
 

@@ -41,7 +41,7 @@ OWNERS = {
     "numba": {"kernels", "jit"},
     "cv2": {"core/features", "files", "source/images", "draw", "live"},
     "av": {"source", "draw"},
-    "zarr": {"store"},
+    "zarr": {"store", "export/geff"},
     "google_crc32c": {"store"},  # which zarr brings along for its own checksums
     "websockets": {"live"},
     "matplotlib": {"draw"},

@@ -21,8 +21,8 @@ from aaams_stream.errors import AaamsError
 from aaams_stream.run.interrupt import raising_stop
 
 ROOMS = (
-    *("image", "warmup", "video", "batch", "levels", "follow"),
-    *("check", "evaluate", "export", "preview"),
+    *("image", "warmup", "video", "batch", "levels", "follow", "check"),
+    *("evaluate", "export", "preview", "doctor", "completion"),
 )
 
 # What a call of the standard library was about, for errors that get this far.

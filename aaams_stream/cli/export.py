@@ -10,7 +10,7 @@ from typing import Any
 from aaams_stream.cli import options
 from aaams_stream.cli.meter import Meter
 
-FORMATS = ("parquet", "csv", "coco", "davis-png", "png16", "mot", "rrd")
+FORMATS = ("parquet", "csv", "coco", "davis-png", "png16", "mots-png", "mot", "geff", "rrd")
 
 
 def add_commands(commands: Any) -> None:
@@ -20,7 +20,8 @@ def add_commands(commands: Any) -> None:
         help="write a volume in a format others read",
         description="Write a volume as tables (parquet, csv: a folder with segments, adjacency, "
         "events and tracks), as masks (coco: YouTube-VIS run lengths in one JSON file; davis-png, "
-        "png16: a folder with a PNG per frame), as boxes (mot: one text file), or for Rerun (rrd).",
+        "png16, mots-png: a folder with a PNG per frame), as boxes (mot: one text file), as a "
+        "tracking graph (geff: a Zarr group), or for Rerun (rrd).",
     )
     export.add_argument("volume", metavar="OUT.zarr")
     export.add_argument("--to", metavar="FORMAT", required=True, help=", ".join(FORMATS))
@@ -44,11 +45,11 @@ def add_commands(commands: Any) -> None:
     what.add_argument(
         "--start",
         metavar="TIME",
-        type=options.seconds,
-        help="seconds or [hh:]mm:ss from the first frame",
+        type=options.moment,
+        help="seconds or [hh:]mm:ss from the first frame, hh:mm:ss:ff, or a frame, as 120f",
     )
     what.add_argument(
-        "--duration", metavar="TIME", type=options.seconds, help="length of the stretch"
+        "--duration", metavar="TIME", type=options.moment, help="length of the stretch"
     )
     what.add_argument(
         "--partial", action="store_true", help="take what is there of an incomplete volume"
@@ -62,26 +63,31 @@ def add_commands(commands: Any) -> None:
 def run_export(args: argparse.Namespace) -> int:
     """Export a volume."""
     from aaams_stream.export import Selection, export_volume
+    from aaams_stream.model import Clip
+    from aaams_stream.run.picture_names import picture_names
     from aaams_stream.store import open_volume
 
+    meter = Meter(args.quiet)
+    begun = time.monotonic()
+    volume = open_volume(args.volume)
+    wanted = Clip(args.start, args.duration).at_rate(volume.header.rate).to_record()
     selection = Selection(
         min_area=args.min_area,
         max_area=args.max_area,
         min_life=args.min_life,
-        start=None if args.start is None else float(args.start),
-        duration=None if args.duration is None else float(args.duration),
+        start=wanted["start"],
+        duration=wanted["duration"],
     )
-    meter = Meter(args.quiet)
-    begun = time.monotonic()
     try:
         frames = export_volume(
-            options.seen_at(open_volume(args.volume), args),
+            options.seen_at(volume, args),
             args.to,
             args.output,
             selection,
             partial=args.partial,
             overwrite=args.overwrite,
             progress=meter.count,
+            pictures=picture_names(volume) if args.to == "coco" else None,
         )
     finally:
         meter.close()

@@ -47,7 +47,7 @@ def add_commands(commands: Any) -> None:
         "--segments",
         metavar="N",
         type=options.whole_number,
-        help="cut the merge tree at N segments instead of at the level of the settings",
+        help="cut the merge tree at N segments instead of at the level of the settings; 0: there",
     )
     image.add_argument("--overlay", metavar="PNG", help="draw the boundaries over the image")
     image.add_argument(
@@ -64,8 +64,8 @@ def add_commands(commands: Any) -> None:
 def run_image(args: argparse.Namespace) -> int:
     """Segment one image; write labels and whatever else was asked for, all or nothing."""
     params = options.read_settings(args)
-    if args.segments is not None and args.segments < 1:
-        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    if args.segments is not None and args.segments < 0:
+        raise ConfigError(f"--segments must be >= 0, got {args.segments}")
     from aaams_stream.core import features
     from aaams_stream.source.images import read_image
 
@@ -75,7 +75,7 @@ def run_image(args: argparse.Namespace) -> int:
     from aaams_stream.run.compiled import segment_image
 
     start = time.perf_counter()
-    result = segment_image(image, params, segments=args.segments)
+    result = segment_image(image, params, segments=args.segments or None)
     seconds = time.perf_counter() - start
     _write(outputs, features.as_rgb(image), result)
     if args.json:

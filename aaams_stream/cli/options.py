@@ -14,6 +14,7 @@ from aaams_stream.errors import ConfigError
 from aaams_stream.params import Params, shipped
 
 if TYPE_CHECKING:
+    from aaams_stream.model import Timecode
     from aaams_stream.store import Volume
 
 _TIME = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
@@ -59,14 +60,24 @@ def add_clip(parser: argparse.ArgumentParser) -> None:
     """Add which part of a video is segmented, at what size, and into how many segments."""
     group = parser.add_argument_group("what is segmented")
     group.add_argument(
-        "--start", metavar="TIME", type=seconds, help="seconds or [hh:]mm:ss from the first frame"
+        "--start",
+        metavar="TIME",
+        type=moment,
+        help="seconds or [hh:]mm:ss from the first frame, hh:mm:ss:ff, or a frame, as 120f",
     )
-    group.add_argument("--duration", metavar="TIME", type=seconds, help="length of the stretch")
+    group.add_argument(
+        "--duration", metavar="TIME", type=moment, help="length of the stretch; 100f: 100 frames"
+    )
     group.add_argument(
         "--every", metavar="N", type=whole_number, default=1, help="keep each N-th frame"
     )
     group.add_argument("--size", metavar="WxH", type=size, help="scale the frames")
-    group.add_argument("--segments", metavar="N", type=whole_number, help="wanted number per frame")
+    group.add_argument(
+        "--segments",
+        metavar="N",
+        type=whole_number,
+        help="wanted number per frame; 0: as many as post.level makes",
+    )
 
 
 def add_writing(
@@ -92,8 +103,8 @@ def read_stream_settings(args: argparse.Namespace) -> Params:
     params = read_settings(args)
     if args.segments is None:
         return params
-    if args.segments < 1:
-        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    if args.segments < 0:
+        raise ConfigError(f"--segments must be >= 0, got {args.segments}")
     return params.updated({"stream": {"segments": args.segments}})
 
 
@@ -210,6 +221,24 @@ def seconds(text: str) -> Fraction:
     for part in parts:
         total = total * 60 + Fraction(part)
     return total
+
+
+def moment(text: str) -> Fraction | Timecode:
+    """Read a time: seconds, a frame, or hours, minutes, seconds and frames."""
+    from aaams_stream.model import Timecode
+
+    if text.endswith("f") and _is_number(text[:-1]):
+        return Timecode(int(text[:-1]))
+    parts = text.split(":")
+    if len(parts) == 4 and all(map(_is_number, parts)):
+        hours, minutes, whole, frames = map(int, parts)
+        return Timecode(frames, (hours * 60 + minutes) * 60 + whole)
+    try:
+        return seconds(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"expected seconds, [hh:]mm:ss, hh:mm:ss:ff or a frame as 120f, got {text!r}"
+        ) from None
 
 
 def size(text: str) -> tuple[int, int]:

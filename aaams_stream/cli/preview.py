@@ -61,7 +61,7 @@ def add_commands(commands: Parsers) -> None:
         help="frames a second to keep up: quality gives way to it and comes back (default: the "
         "source's rate; 0: never give way)",
     )
-    what.add_argument("--start", metavar="TIME", type=options.seconds, help="where a file begins")
+    what.add_argument("--start", metavar="TIME", type=options.moment, help="where a file begins")
     what.add_argument("--once", action="store_true", help="do not play a file over and over")
     where = preview.add_argument_group("where it is shown")
     where.add_argument("--window", action="store_true", help="in a window instead of a page")
@@ -156,8 +156,8 @@ def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.segments is not None and args.segments < 1:
-        raise ConfigError(f"--segments must be >= 1, got {args.segments}")
+    if args.segments is not None and args.segments < 0:
+        raise ConfigError(f"--segments must be >= 0, got {args.segments}")
     if args.fps is not None and not 0 <= args.fps <= 1000:
         raise ConfigError(f"--fps must be in 0..1000, got {args.fps:g}")
     if not 0 <= args.port < 1 << 16:

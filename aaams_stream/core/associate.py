@@ -50,10 +50,7 @@ def associate(
     for some frames: what comes into view is a sliver first. Ties go to the lowest track and region.
     """
     tracks, index = state.tracks, state.index
-    away = index - state.lost.last_seen
-    lived = state.lost.last_seen - state.lost.first_frame
-    known = (lived >= tuning.probation) | (away <= tuning.probation)
-    lost = state.lost.where((away**2 <= params.time.epsilon2) & known)
+    lost = state.lost.where((index - state.lost.last_seen) ** 2 <= params.time.epsilon2)
     expected = len(regions.area) + len(tracks.ids)
     graph = partition.graph
     maps = graph.regions, partition.part_of_region, seen.pixels.warped, refined

@@ -93,6 +93,9 @@ class Segmenter:
     def step(self, rgb: Any, time: float | None = None) -> FrameSegmentation:
         """Segment the next frame.
 
+        Frames may come from anywhere, as long as they keep their size: any iterable will do for
+        `map(segmenter.step, frames)`, and for `aaams_stream.stream`, which uses several threads.
+
         Args:
             rgb: the picture, (h, w) or (h, w, 3) uint8, of the size of the first.
             time: its presentation time in seconds, which is passed on.
@@ -235,7 +238,7 @@ def _merge(
     min_areas = _min_areas(picture, params, tuning)
     owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
     graph = build_rag(owner, picture, ones, tuning, flow, singles)
-    grown = state.index - state.tracks.first_frame > tuning.probation
+    grown = state.index - state.tracks.first_frame > tuning.settle
     origins = find_origins(graph, refined, seen.pixels.warped, grown)
     few = len(state.tracks.ids) < params.stream.segments
     limits = MergeLimits(

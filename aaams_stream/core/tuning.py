@@ -148,6 +148,10 @@ class Tuning:
     # is nothing to see: L*a*b* units from pixel to pixel of the smoothed picture. Larger: soft
     # shadows melt away; 0: skies are cut where light changes and noise decides.
     faint: float = 0.4
+    # Frames in which a segment may merge again with one that it cannot be told from. Larger: old
+    # neighbours merge and part with the noise; smaller: flat ground stays cut where something
+    # passed over it.
+    settle: int = 30
     # Pixels between those at which the motion of the scene is looked up. Larger: faster, and less
     # sure where little of the ground is seen.
     scene_stride: int = 8
@@ -215,9 +219,7 @@ class Tuning:
     # every error of the flow too.
     new_motion: float = 0.5
     # Frames in which a new segment may turn out to be an earlier one: what comes into view is a
-    # sliver first. Larger: more identities are mended late, and more wrongly; -1: none. A lost one
-    # that did not live longer is not remembered longer either; and until then what is too faint to
-    # see may still merge.
+    # sliver first. Larger: more identities are mended late, and more wrongly; -1: none.
     probation: int = 5
     # Multiple of an earlier segment's size, a frame ago, up to which a new one may turn out to be
     # it. Larger: small things take over what is large (merges in which the larger name is gone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from aaams_stream import files
 from aaams_stream.errors import ConfigError, SinkError
-from aaams_stream.export import masks, rerun, tables
+from aaams_stream.export import geff, masks, rerun, tables
 from aaams_stream.export.selection import Chosen, Selection
 from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     from aaams_stream.store import Volume
 
-_OURS = re.compile(r"(\d{5,}\.png|ids\.csv|(segments|adjacency|events|tracks)\.(csv|parquet))")
+_OURS = re.compile(
+    r"\d{5,}\.png|ids\.csv|(segments|adjacency|events|tracks)\.(csv|parquet)"
+    r"|zarr\.json|nodes|edges"
+)
 Write = Callable[[Chosen, Path, Callable[[], None]], None]
 
 
@@ -59,7 +62,9 @@ FORMATS = {
     "coco": Format(masks.write_coco, ".json"),
     "davis-png": Format(masks.write_davis, None),
     "png16": Format(masks.write_png16, None),
+    "mots-png": Format(masks.write_mots, None),
     "mot": Format(_write_mot, ".txt"),
+    "geff": Format(geff.write_geff, None),
     "rrd": Format(rerun.write_rrd, ".rrd"),
 }
 
@@ -73,12 +78,13 @@ def export_volume(
     partial: bool = False,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    pictures: Sequence[str] | None = None,
 ) -> int:
     """Export a volume in one of FORMATS; return the number of frames.
 
     output: a folder or a file, as the format has it; it appears whole or not at all. partial:
     export what is there of a volume that is not complete. progress: called with frames done and
-    all.
+    all. pictures: the name of each frame's image, which `coco` gives; see `picture_names`.
     """
     if to not in FORMATS:
         raise ConfigError(f"{to!r} is no format; expected one of {', '.join(FORMATS)}")
@@ -91,7 +97,7 @@ def export_volume(
         )
     path = expanded(output)
     _check_target(path, FORMATS[to], overwrite)
-    chosen = Chosen(volume, selection or Selection())
+    chosen = Chosen(volume, selection or Selection(), pictures)
     done = 0
 
     def step() -> None:

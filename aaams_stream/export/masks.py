@@ -19,6 +19,7 @@ from aaams_stream.kernels import rle
 
 Step = Callable[[], None]  # called after each frame
 MOST_INDEXED, MOST_16_BIT = 2**8 - 1, 2**16 - 1
+MOTS_CLASS = 1000  # a pixel of MOTS is its class times this, plus its instance
 
 
 def write_davis(chosen: Chosen, folder: Path, step: Step) -> None:
@@ -27,23 +28,44 @@ def write_davis(chosen: Chosen, folder: Path, step: Step) -> None:
     A pixel's value is its id, 0 where nothing passes. Where ids exceed 255, values count the ids
     instead, from 1, and ids.csv tells which is which; more than 255 ids do not fit.
     """
-    names = chosen.names()
-    if len(names) > MOST_INDEXED:
-        raise SinkError(
-            f"{chosen.volume.path}: an indexed PNG holds {MOST_INDEXED} ids, and {len(names)} "
-            "pass; choose fewer with --min-area, --min-life, --start and --duration, or export "
-            "png16 or coco"
-        )
-    values = np.append(0, names).astype(np.uint32)  # value → id
-    if names.max(initial=0) > MOST_INDEXED:
-        lines = (f"{value},{name}" for value, name in enumerate(names, start=1))
-        (folder / "ids.csv").write_text("\n".join(("value,id", *lines, "")), encoding="utf-8")
-    else:
-        values = np.arange(MOST_INDEXED + 1, dtype=np.uint32)
+    values = _values(chosen, folder, "an indexed PNG", MOST_INDEXED)
     for t in chosen:
         pixels = rows_of(chosen.ids(t), values).astype(np.uint8)
         (folder / f"{t:05d}.png").write_bytes(indexed_png(pixels))
         step()
+
+
+def write_mots(chosen: Chosen, folder: Path, step: Step) -> None:
+    """Write one 16-bit PNG a frame, as KITTI MOTS has them: 000000.png and so on.
+
+    A pixel's value is 1000 and its id: instance so and so of class 1; 0 where nothing passes. Where
+    ids exceed 999, instances count the ids instead, from 1, and ids.csv tells which is which; more
+    than 999 ids do not fit.
+    """
+    values = _values(chosen, folder, "a PNG of MOTS", MOTS_CLASS - 1)
+    for t in chosen:
+        instance = rows_of(chosen.ids(t), values)
+        pixels = np.where(instance > 0, instance + MOTS_CLASS, 0).astype(">u2")
+        (folder / f"{t:06d}.png").write_bytes(_png(pixels, 16, 0))
+        step()
+
+
+def _values(chosen: Chosen, folder: Path, what: str, most: int) -> NDArray[np.uint32]:
+    """Return the id that each value stands for, 0 first: all up to `most`, or those that pass.
+
+    The latter where ids exceed what a value can be; then ids.csv says which is which.
+    """
+    names = chosen.names()
+    if len(names) > most:
+        raise SinkError(
+            f"{chosen.volume.path}: {what} holds {most} ids, and {len(names)} pass; choose fewer "
+            "with --min-area, --min-life, --start and --duration, or export png16 or coco"
+        )
+    if names.max(initial=0) <= most:
+        return np.arange(most + 1, dtype=np.uint32)
+    lines = (f"{value},{name}" for value, name in enumerate(names, start=1))
+    (folder / "ids.csv").write_text("\n".join(("value,id", *lines, "")), encoding="utf-8")
+    return np.append(0, names).astype(np.uint32)
 
 
 def write_png16(chosen: Chosen, folder: Path, step: Step) -> None:
@@ -64,7 +86,8 @@ def write_coco(chosen: Chosen, path: Path, step: Step) -> None:
     """Write all masks as run lengths in one JSON file, in the layout of YouTube-VIS.
 
     One annotation per identity, its `id` being the identity; `segmentations`, `bboxes` and
-    `areas` have an entry per frame, null where it is not seen.
+    `areas` have an entry per frame, null where it is not seen. `file_names` are those of the images
+    the volume was made from, where it was; else they count its frames. `times` are in seconds.
     """
     volume = chosen.volume
     size = [volume.height, volume.width]
@@ -102,7 +125,8 @@ def write_coco(chosen: Chosen, path: Path, step: Step) -> None:
                 "height": volume.height,
                 "width": volume.width,
                 "length": length,
-                "file_names": [f"{t:05d}.jpg" for t in chosen],
+                "file_names": [chosen.picture_name(t) for t in chosen],
+                "times": [float(volume.times[t]) for t in chosen],
             }
         ],
         "categories": [{"id": 1, "name": volume.unit}],

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from aaams_stream.store import Frames, Volume
+    from aaams_stream.store import Volume
 
 Layer = tuple[Any, dict[str, Any], str]
 
@@ -36,7 +36,7 @@ def napari_layers(
     layers: list[Layer] = []
     if volume.video is not None:
         options = {"name": "video", "rgb": True, "scale": scale}
-        layers.append((_ColourLast(volume.video), options, "image"))
+        layers.append((volume.video, options, "image"))
     layers.append((volume.ids, {"name": "ids", "opacity": 0.5, "scale": scale}, "labels"))
     for count in at if volume.has_levels else ():
         options = {"name": f"{count} groups", "opacity": 0.5, "scale": scale, "visible": False}
@@ -65,23 +65,3 @@ def tracks_of(
     features = {name: rows[name].copy() for name in ("area", "age")}
     features["speed"] = np.hypot(*rows["motion"].T)
     return points.astype(np.float64), graph, features
-
-
-class _ColourLast:
-    """Stored frames (t, c, y, x) seen as (t, y, x, c), read on demand."""
-
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
-        t, c, h, w = frames.shape
-        self.shape, self.dtype, self.ndim = (t, h, w, c), frames.dtype, 4
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def __getitem__(self, key: Any) -> NDArray[Any]:
-        first, *rest = key if isinstance(key, tuple) else (key,)
-        chosen = np.moveaxis(self._frames[first], -3, -1)
-        return np.asarray(chosen[(slice(None),) * (chosen.ndim - 3) + tuple(rest)])
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)

@@ -27,8 +27,7 @@ def write_rrd(chosen: Chosen, path: Path, step: Callable[[], None]) -> None:
             recording.set_time("frame", sequence=t)
             recording.set_time("time", duration=float(volume.times[t]))
             if volume.video is not None:
-                picture = np.ascontiguousarray(volume.video[t].transpose(1, 2, 0))
-                recording.log("video", rerun.Image(picture).compress(jpeg_quality=90))
+                recording.log("video", rerun.Image(volume.video[t]).compress(jpeg_quality=90))
             classes = (chosen.ids(t) % _CLASSES).astype(np.uint16)
             recording.log("video/ids", rerun.SegmentationImage(classes))
             rows = chosen.segments(t)

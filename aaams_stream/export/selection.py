@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +36,11 @@ class Selection:
 class Chosen:
     """A volume seen through a selection, frame by frame."""
 
-    def __init__(self, volume: Volume, selection: Selection) -> None:
+    def __init__(
+        self, volume: Volume, selection: Selection, pictures: Sequence[str] | None = None
+    ) -> None:
         self.volume = volume
+        self._pictures = pictures
         self.selection = selection
         self.frames = _frames(volume, selection)
         tracks = volume.tracks
@@ -71,6 +74,10 @@ class Chosen:
     def _rows_of(self, rows: NDArray[Any], t: int) -> NDArray[np.int32]:
         """Return the row of each pixel's id, -1 where a view leaves it out."""
         return rows_of(self.volume.ids[t], np.append(np.uint32(0), rows["id"])) - np.int32(1)
+
+    def picture_name(self, t: int) -> str:
+        """Return the name of the image that frame `t` was, or one that counts frames."""
+        return f"{t:05d}.jpg" if self._pictures is None else self._pictures[t]
 
     def names(self) -> NDArray[np.uint32]:
         """Return every id that passes in any frame, in order."""

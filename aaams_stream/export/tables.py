@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import ConfigError
+from aaams_stream.model import EventKind
 
 TABLES = ("segments", "adjacency", "events", "tracks")
 _LAB, _XY = ("L", "a", "b"), ("x", "y")
@@ -29,11 +30,21 @@ _PARTS = {
 }
 
 
+# Columns that hold an EventKind, in words: `birth`, `split` and so on; of an end, 0 is `alive`.
+_KINDS = ("kind", "end")
+_WORDS = np.array(["alive", *(kind.name.lower() for kind in EventKind)])
+
+
 def columns(rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return a structured array column by column; `bbox` becomes `bbox_x0` and so on."""
+    """Return a structured array column by column.
+
+    `bbox` becomes `bbox_x0` and so on; kinds of events become words.
+    """
     flat: dict[str, NDArray[Any]] = {}
     for name in rows.dtype.names or ():
-        if rows.dtype[name].shape:
+        if name in _KINDS:
+            flat[name] = _WORDS[rows[name]]
+        elif rows.dtype[name].shape:
             for part, values in zip(_PARTS[name], rows[name].T, strict=True):
                 flat[f"{name}_{part}"] = np.ascontiguousarray(values)
         else:

@@ -73,3 +73,27 @@ def encode_masks(labels, rows, boxes, out, bounds):
             return False
         bounds[i + 1] = write_text(counts, n, out, bounds[i])
     return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_crop_runs(labels, rows, boxes, out, bounds):
+    """Write how long the runs of the masks of several segments are, each within its box alone.
+
+    labels (h, w) int32; rows (n,) int32: which labels; boxes (n, 4) int32: where each lies. Writes
+    out (m,) int32 and bounds (n + 1,) int64: the runs of mask i, zeros first and column by column,
+    are out[bounds[i]:bounds[i + 1]]. Returns whether there was room.
+    """
+    bounds[0] = 0
+    for i in range(rows.size):
+        x0, y0, x1, y1 = boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3]
+        crop = labels[y0:y1, x0:x1].copy()
+        whole = np.zeros(4, boxes.dtype)
+        whole[2], whole[3] = x1 - x0, y1 - y0
+        counts = np.empty(crop.size + 2, np.int64)
+        n = find_runs(crop, rows[i], whole, counts)
+        if bounds[i] + n > out.size:
+            return False
+        for k in range(n):
+            out[bounds[i] + k] = counts[k]
+        bounds[i + 1] = bounds[i] + n
+    return True

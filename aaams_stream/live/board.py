@@ -31,7 +31,7 @@ OBJECT_COLOURS = (  # of what is followed, as the page has them: told apart by m
     *((186, 130, 255), (255, 138, 64), (0, 230, 195), (240, 240, 120)),
 )
 _WINDOW = 2.0  # seconds over which the frame rate is taken
-_RECENT = 4  # frames kept for snapshots of what a viewer has on the screen
+_RECENT = 6  # frames kept for snapshots of what a viewer has on the screen
 _HALO = 0.45  # of the picture beside a line: bright lines show on bright walls, too
 _TINT = 0.35  # of its colour over an object
 
@@ -77,8 +77,8 @@ class LiveFrame:
         rgb, trailed = self.frame.rgb, view == "motion" and trails is not None
         if view == "boundaries":
             rgb = _with_halo(rgb, boundaries(ids))
-        if trailed:
-            layer = _with_trails(rgb, trails or {})
+        if trailed or view == "colours":
+            layer = _with_trails(rgb, trails or {}) if trailed else self._mean_colours(groups)
             share = 1.0 if opacity is None else opacity
             picture = np.asarray(cv2.addWeighted(layer, share, rgb, 1 - share, 0), np.uint8)
         else:
@@ -89,6 +89,20 @@ class LiveFrame:
             layer, plain = draw_view(rgb, ids, view), self.frame.rgb
             picture = np.asarray(cv2.addWeighted(layer, opacity, plain, 1 - opacity, 0), np.uint8)
         return self._with_objects(picture)
+
+    def _mean_colours(self, groups: int | None) -> NDArray[np.uint8]:
+        """Return every pixel in the mean colour of its group, by the table that the page has."""
+        found = self.segmentation
+        rows = found.segments
+        group = np.arange(len(rows))
+        if groups is not None:
+            group = cut_merges(self.merges, len(rows), groups)
+        area = rows["area"].astype(np.float64)
+        whole = np.maximum(np.bincount(group, area, len(rows)), 1)
+        colours = lab_to_rgb(rows["colour"])
+        mean = [np.bincount(group, area * colours[:, k], len(rows)) / whole for k in range(3)]
+        table = np.rint(np.stack(mean, axis=1)).astype(np.uint8)[group]
+        return np.asarray(table[np.searchsorted(rows["id"], found.ids)], np.uint8)
 
     def _with_objects(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if self.scene is None:
@@ -101,6 +115,14 @@ class LiveFrame:
             inner = cv2.erode(mask.astype(np.uint8), np.ones((3, 3), np.uint8), borderValue=0)
             picture[mask & (inner == 0)] = colour
         return picture
+
+
+def lab_to_rgb(lab: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return colours (k, 3) of L*a*b* (k, 3)."""
+    if not len(lab):
+        return np.zeros((0, 3), np.uint8)
+    rgb = cv2.cvtColor(np.ascontiguousarray(lab[None], np.float32), cv2.COLOR_LAB2RGB)
+    return np.asarray(np.rint(255 * np.clip(rgb[0], 0, 1)), np.uint8)
 
 
 def _with_halo(rgb: NDArray[np.uint8], lines: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from aaams_stream import files
 from aaams_stream.draw.views import LIVE_VIEWS
+from aaams_stream.errors import SinkError
 from aaams_stream.live.kept import Folder
 from aaams_stream.live.limits import Allowance
 from aaams_stream.live.recorder import Limits
@@ -162,9 +163,13 @@ class Commands:
         table = following.table()
         if table.count("\n") < 2:
             raise RefusedError("nothing is followed; click something first")
+        if not self._snapshots.take():
+            raise RefusedError("too many files at a time; wait a moment")
         folder = self._folder.make("-objects")
         files.write_files({folder / "objects.csv": table.encode()})
         for scene, labels in following.masks():
+            if not self._folder.has_room():
+                raise SinkError(self._folder.no_room)
             path = folder / f"{scene.index:06d}.png"
             files.write_files({path: files.encode_labels(path, labels.astype(np.uint32))})
         return {"saved": folder.name}

@@ -120,7 +120,9 @@ function drawMinute() {
     pen.strokeStyle = style.getPropertyValue(colour);
     pen.lineWidth = 2 * scale;
     pen.beginPath();
-    minute.forEach((second, k) => pen.lineTo(at(k) + column / 2, height - 3 - (second[name] / most) * (height - 8 * scale)));
+    const high = (second) => height - 3 - (second[name] / most) * (height - 8 * scale);
+    minute.forEach((second, k) => pen.lineTo(at(k), high(second)));
+    if (minute.length) pen.lineTo(width, high(minute.at(-1)));
     pen.stroke();
   }
   const range = (name, factor) => {
@@ -144,7 +146,7 @@ async function order(command) {
 
 byId("pause").onclick = () => order({ do: status.paused ? "resume" : "pause" });
 byId("step").onclick = () => order({ do: "step" });
-byId("snapshot").onclick = () => order({
+byId("snapshot").onclick = () => status.live === false ? say("Snapshots are of what is now: press Live first.") : order({
   do: "snapshot", view: view(), opacity: byId("opacity").value / 100, groups: wanted === Infinity ? null : wanted,
   number: frame?.number ?? 0,
 });

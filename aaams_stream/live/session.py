@@ -117,6 +117,8 @@ class Session:
             version, shown = site.loop.wait(version, self._rest(clock.now() - at, picture))
             past = self._looked_at()
             count = site.viewers.count
+            if then is not None and past is None:
+                last = None  # back to now, whether a frame has come meanwhile or not
             if past is not None:
                 message = site.messages.message(None, count)
                 if past is not then:

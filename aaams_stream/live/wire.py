@@ -36,14 +36,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.kernels import measure, wire
-from aaams_stream.live.board import Status
+from aaams_stream.live.board import Status, lab_to_rgb
 
 if TYPE_CHECKING:
     from aaams_stream.live import LiveFrame, LiveLoop
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Status))
 _BAND = 1 << 16  # pixels that OpenCV converts on one thread
-_LEAST_QUALITY, _BEST_QUALITY = 25, 85  # of JPEG
+_LEAST_QUALITY, _BEST_QUALITY = 35, 85  # of JPEG; below it a smaller picture looks better
+_SMALLER = 0.75  # times its width and height
+_ENOUGH = 75  # quality at which it may grow again
 _LEAST_PICTURE = 6000  # bytes: less is no picture
 _PACKING = 1  # zlib's level: the next ones save three parts in a hundred and take twice as long
 
@@ -114,7 +116,8 @@ class Encoder:
         self._sizes: dict[str, object] = {}
         self._packed = b""
         self._pictures: dict[str, bytes] = {}
-        self._qualities: dict[str, int] = {}  # of JPEG, found for each kind of picture
+        # of JPEG, and how much smaller it is still: found for each kind of picture
+        self._found: dict[str, tuple[int, float]] = {}
 
     def encode(self, shown: LiveFrame, picture: Picture) -> tuple[dict[str, object], bytes]:
         """Return the numbers a reader needs to take the bytes apart, and the bytes."""
@@ -131,19 +134,24 @@ class Encoder:
 
     def _encode_picture(self, shown: LiveFrame, picture: Picture) -> bytes:
         """Return the picture as JPEG, as good as there is room for; the next one learns from it."""
-        bgr = _bgr(shown.frame.rgb)
-        if picture.scale != 1:
-            h, w = (max(1, round(picture.scale * side)) for side in bgr.shape[:2])
-            bgr = np.asarray(cv2.resize(bgr, (w, h), interpolation=cv2.INTER_AREA), np.uint8)
-        room = max(picture.room * shown.frame.rgb[..., 0].size - len(self._packed), _LEAST_PICTURE)
-        quality = self._qualities.get(picture.name, 75)
-        for _ in range(3):
+        plain = _bgr(shown.frame.rgb)
+        room = max(picture.room * plain[..., 0].size - len(self._packed), _LEAST_PICTURE)
+        quality, shrunk = self._found.get(picture.name, (75, 1.0))
+        for _ in range(4):
+            bgr = _scaled(plain, picture.scale * shrunk)
             jpeg = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].tobytes()
-            if len(jpeg) <= room or quality == _LEAST_QUALITY:
+            if len(jpeg) <= room:
                 break
-            quality = max(_LEAST_QUALITY, round(quality * (0.97 * room / len(jpeg)) ** 0.9))
+            if quality > _LEAST_QUALITY:
+                quality = max(_LEAST_QUALITY, round(quality * (0.97 * room / len(jpeg)) ** 0.9))
+            elif shrunk > _SMALLER**3:
+                quality, shrunk = 45, shrunk * _SMALLER
         fits = len(jpeg) < 0.93 * room
-        self._qualities[picture.name] = min(_BEST_QUALITY, quality + 1) if fits else quality
+        if fits and quality >= _ENOUGH and shrunk < 1:
+            quality, shrunk = 50, shrunk / _SMALLER
+        elif fits:
+            quality = min(_BEST_QUALITY, quality + 1)
+        self._found[picture.name] = (quality, shrunk)
         return jpeg
 
 
@@ -156,7 +164,7 @@ def pack_labels(shown: LiveFrame) -> tuple[dict[str, object], bytes]:
     parts = [
         np.diff(names, prepend=np.uint32(0)).astype("<u4").tobytes(),
         shown.merges.astype("<u2").tobytes(),
-        _rgb(segments["colour"]).tobytes(),
+        lab_to_rgb(segments["colour"]).tobytes(),
         *code_labels(ids, names),
     ]
     codes = [len(part) for part in parts[3:]]
@@ -192,6 +200,13 @@ def code_labels(ids: NDArray[np.uint32], names: NDArray[np.uint32]) -> tuple[byt
     return codes[:n].tobytes(), values[:v].tobytes()
 
 
+def _scaled(bgr: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
+    if factor == 1:
+        return bgr
+    h, w = (max(1, round(factor * side)) for side in bgr.shape[:2])
+    return np.asarray(cv2.resize(bgr, (w, h), interpolation=cv2.INTER_AREA), np.uint8)
+
+
 def _bgr(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the picture in OpenCV's order."""
     bgr = np.empty_like(rgb)
@@ -200,11 +215,3 @@ def _bgr(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     for y in range(0, len(rgb), lines):
         cv2.cvtColor(rgb[y : y + lines], cv2.COLOR_RGB2BGR, dst=bgr[y : y + lines])
     return bgr
-
-
-def _rgb(lab: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return colours (k, 3) of L*a*b* (k, 3)."""
-    if not len(lab):
-        return np.zeros((0, 3), np.uint8)
-    rgb = cv2.cvtColor(np.ascontiguousarray(lab[None], np.float32), cv2.COLOR_LAB2RGB)
-    return np.asarray(np.rint(255 * np.clip(rgb[0], 0, 1)), np.uint8)

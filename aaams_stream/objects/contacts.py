@@ -46,6 +46,18 @@ class Contacts:
         stray = chosen & (support[np.maximum(name, 0)] < tuning.stray_place)
         return np.where(stray, np.minimum(belief, 0.1), belief)
 
+    def without_runaways(self, belief: Array, votes: Array, boxes: Array, reach: float) -> Array:
+        """Refuse what hangs together far from the main part of the object.
+
+        What an object touches may be taken for a part of it; then the two go apart. belief, votes
+        (k,): how much a segment is of the object, and how much speaks for it in all; boxes (k, 4);
+        reach: pixels that may lie between parts. The main part is that for which most speaks.
+        """
+        chosen = belief > 0.5
+        name = self.components(chosen)
+        far = chosen & (gaps(name, np.maximum(votes, 0), boxes) > reach)
+        return np.where(far, np.minimum(belief, 0.1), belief)
+
     def components(self, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return for each segment (k,) the lowest row of those it hangs together with.
 
@@ -63,6 +75,24 @@ class Contacts:
             if (new == name).all():
                 return name
             name = new
+
+
+def gaps(name: NDArray[np.intp], votes: Array, boxes: Array) -> Array:
+    """Return how far the part of each segment (k,) lies from the main part; 0 if not chosen.
+
+    name (k,): as `components` names parts; votes (k,): the main part has most of them; boxes (k, 4)
+    x0, y0, x1, y1. The distance is that between the boxes of parts.
+    """
+    chosen = name >= 0
+    count = len(name)
+    if not chosen.any():
+        return np.zeros(count)
+    low, high = np.full((count, 2), np.inf), np.full((count, 2), -np.inf)
+    np.minimum.at(low, name[chosen], boxes[chosen, :2])
+    np.maximum.at(high, name[chosen], boxes[chosen, 2:])
+    main = int(np.argmax(np.bincount(name[chosen], votes[chosen], count)))
+    away = np.maximum(np.maximum(low - high[main], low[main] - high), 0)
+    return np.where(chosen, np.hypot(*away[np.maximum(name, 0)].T), 0)
 
 
 def contacts_of(

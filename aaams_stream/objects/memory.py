@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.core import features
 from aaams_stream.objects.colours import Colours, count_colours
+from aaams_stream.objects.contacts import contacts_of, gaps
 
 if TYPE_CHECKING:
     from aaams_stream.objects.tuning import TrackerTuning
@@ -48,6 +49,7 @@ class Followed:
     size: float  # root of the area
     usual: float  # the same of late
     first_size: float
+    gap: float  # between its parts in the first frame, as a share of its size
     first: Colours
     late: Colours
     parts: Parts
@@ -81,6 +83,8 @@ def begin(view: View, mask: NDArray[np.bool_], tuning: TrackerTuning) -> Followe
     colours = count_colours(belief, view.bins, _surroundings(inside, size, tuning), tuning)
     centre = _centre(inside)
     rows = view.frame.segments
+    everything = np.arange(len(share))
+    name = contacts_of(view.frame, everything, tuning).components(share > 0.5)
     parts = Parts(view.centre - centre, rows["colour"].astype(np.float64), view.area, share)
     return Followed(
         mask=np.asarray(mask, np.bool_),
@@ -95,6 +99,7 @@ def begin(view: View, mask: NDArray[np.bool_], tuning: TrackerTuning) -> Followe
         size=size,
         usual=size,
         first_size=size,
+        gap=float(gaps(name, view.area, view.boxes).max()) / size,
         first=colours,
         late=colours,
         parts=parts,

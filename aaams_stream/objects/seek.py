@@ -22,7 +22,8 @@ def seek(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     """Look for a lost object by the names and colours of its parts.
 
     What was of the object by its id, or has its colours and not those around it, and hangs
-    together, must be about as large as the object was.
+    together, must be about as large as the object was. The farther away from where it was lost,
+    the surer that must be.
     """
     rows = view.frame.segments
     odds = colour_odds(known.first, known.late, tuning).sum(axis=0)
@@ -30,7 +31,9 @@ def seek(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     colour = np.bincount(flat, odds[bins], len(rows)) / np.maximum(view.area, 1)
     seen, share = known.recall(rows["id"])
     named = np.where(seen, logit(share, tuning.belief_margin), 0)
-    opinion = tuning.back_identity * named + tuning.back_colour * colour - tuning.back_doubt
+    away = np.hypot(*(view.centre - known.centre).T) / known.usual
+    doubt = tuning.back_doubt + tuning.back_far * np.minimum(away / tuning.back_reach, 1)
+    opinion = tuning.back_identity * named + tuning.back_colour * colour - doubt
     chosen = opinion > 0
     name = contacts_of(view.frame, np.arange(len(rows)), tuning).components(chosen)
     area = np.bincount(name[chosen], view.area[chosen], len(rows))

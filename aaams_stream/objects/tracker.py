@@ -201,6 +201,9 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     contacts = contacts_of(view.frame, near.rows, tuning)
     belief = contacts.agree(opinion, tuning)
     belief = contacts.without_strays(belief, near.place.max(axis=1), tuning)
+    reach = max(tuning.runaway_gap, known.gap) * known.size
+    votes = near.area * belief
+    belief = contacts.without_runaways(belief, votes, view.boxes[near.rows], reach)
     verdict = np.full(len(view.area), _AWAY)
     verdict[near.rows] = logit(belief, tuning.verdict_margin)
     pixels, share = _decide(view, guess, near, odds.mean(axis=0), layers, verdict, tuning)

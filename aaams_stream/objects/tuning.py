@@ -44,6 +44,11 @@ class TrackerTuning:
     # out from behind something is refused; smaller: look-alikes beside the object join.
     stray_place: float = 0.15
 
+    # Of the object's size: how far its parts may lie from each other, unless they did in the first
+    # frame. Larger: what it touched goes along for longer; smaller: what passes in front of it
+    # takes a part away.
+    runaway_gap: float = 2.5
+
     # Of the object's size: how far around it the window reaches. Larger: faster limbs are found, in
     # more time, and more look-alikes are near.
     window_reach: float = 0.8
@@ -134,10 +139,13 @@ class TrackerTuning:
     lost_share: float = 0.02
 
     # How a lost object is known again: weights of the ids of its parts and of its colours, log odds
-    # taken off, and its area as shares of the usual one. Larger weights, smaller doubt: look-alikes
+    # taken off, more of them far from where it was lost, as far as so many of its sizes, and its
+    # area as shares of the usual one. Larger weights, smaller doubt: look-alikes
     # are taken for it; the other way: it stays lost.
     back_identity: float = 0.5
     back_colour: float = 0.5
-    back_doubt: float = 2.0
+    back_doubt: float = 1.4
+    back_far: float = 1.6
+    back_reach: float = 5.0
     back_least: float = 0.1
     back_most: float = 2.5

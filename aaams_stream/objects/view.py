@@ -26,6 +26,7 @@ class View:
     names: NDArray[np.uint32]  # (k,) ids of the segments
     area: NDArray[np.float64]  # (k,) pixels of each
     centre: NDArray[np.float64]  # (k, 2) x, y of each
+    boxes: NDArray[np.float64]  # (k, 4) x0, y0, x1, y1 of each
     planes: NDArray[np.float32]  # (3, h, pitch) L*a*b*
     bins: NDArray[np.int32]  # (h, w) of colour
     luma: NDArray[np.uint8]  # (h, w)
@@ -55,4 +56,5 @@ def look(frame: FrameSegmentation, tuning: TrackerTuning) -> View:
     area = np.bincount(labels.reshape(-1), minlength=len(frame.segments)).astype(np.float64)
     names = frame.segments["id"].copy()
     centre = frame.segments["centroid"].astype(np.float64) / 2
-    return View(frame, labels, names, area, centre, planes, bins, luma, small, cell)
+    boxes = frame.segments["bbox"].astype(np.float64) / 2
+    return View(frame, labels, names, area, centre, boxes, planes, bins, luma, small, cell)

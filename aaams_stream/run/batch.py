@@ -337,7 +337,7 @@ def _complete(job: Job) -> int | None:
     wanted = dataclasses.replace(
         volume.header,
         fingerprint=fingerprint(Path(job.source)),
-        selection=job.clip.to_record(),
+        selection=job.clip.at_rate(volume.header.rate * job.clip.every).to_record(),
         configuration=job.params.to_dict(),
         with_video=job.with_video,
     )

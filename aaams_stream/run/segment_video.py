@@ -6,6 +6,7 @@ needs no labels runs ahead of it by a few frames; what only reads them, and writ
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from aaams_stream import store as stores
 from aaams_stream.core.threads import thread_count
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.errors import ConfigError, SinkError
-from aaams_stream.model import Clip, Frame
+from aaams_stream.model import Clip, Frame, Timecode
 from aaams_stream.params import Params, resolve
 from aaams_stream.paths import expanded
 from aaams_stream.run.interrupt import Stopped, noting_stop
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.source import Source
 
+_log = logging.getLogger(__name__)
 # Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
 # chunk of every column once more; a crash loses what came after it.
 COMMIT_SECONDS = 10.0
@@ -98,8 +100,8 @@ def segment_video(
     params: Params | str | Path | None = None,
     *,
     segments: int | None = None,
-    start: float | Fraction | None = None,
-    duration: float | Fraction | None = None,
+    start: float | Fraction | Timecode | None = None,
+    duration: float | Fraction | Timecode | None = None,
     every: int = 1,
     size: tuple[int, int] | None = None,
     with_video: bool = False,
@@ -199,6 +201,10 @@ def run_job(
             writer = stores.create(job.store, header, __version__, overwrite=job.overwrite)
         stack.callback(writer.release)
         tally = Tally(writer.frames, frames.frame_estimate, progress)
+        _log.info(
+            "%s: %dx%d, into %s from frame %d on",
+            *(frames.spec, frames.width, frames.height, job.store, writer.frames),
+        )
         stopped = 0  # by which signal
         if not writer.complete:
             segmenter = _segmenter(job, saved)
@@ -210,6 +216,7 @@ def run_job(
         _draw_film(job, job.overlay)
     warnings = (*frames.warnings, *_missed_count(job.params, tally))
     summary = _summary(job.store, tally, time.monotonic() - begun, warnings)
+    _log.info("%s: %d frames, %s", job.store, summary.frames, frames.ended)
     if stopped:
         raise Interrupted(summary, stopped)
     return summary
@@ -246,7 +253,7 @@ def _header(job: Job, frames: Source) -> stores.Header:
         time_base=frames.time_base,
         spec=frames.spec,
         fingerprint=frames.fingerprint,
-        selection=job.clip.to_record(),
+        selection=frames.clip.to_record(),
         configuration=job.params.to_dict(),
         with_video=job.with_video,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
@@ -15,31 +15,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip, Frame, FrameSegmentation, same_source
+from aaams_stream.model import Clip, Frame, FrameSegmentation, Timecode, same_source
 from aaams_stream.params import Params
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
 from aaams_stream.source import open_source
+from aaams_stream.source.given import open_frames
 
 if TYPE_CHECKING:
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.source import Source
+    from aaams_stream.source.given import GivenFrame
     from aaams_stream.store import Header, Volume
 
 
 def stream(
-    source: str | Path,
+    source: str | Path | Iterable[GivenFrame],
     params: Params | str | Path | None = None,
     *,
     segments: int | None = None,
-    start: float | Fraction | None = None,
-    duration: float | Fraction | None = None,
+    start: float | Fraction | Timecode | None = None,
+    duration: float | Fraction | Timecode | None = None,
     every: int = 1,
     size: tuple[int, int] | None = None,
 ) -> Generator[FrameSegmentation]:
     """Segment a source live: yield each frame as it is done, with its picture.
 
-    Takes what `segment_video` takes, and stores nothing. No frame depends on one that follows.
+    Takes what `segment_video` takes, and stores nothing; or any iterable of frames, such as a
+    generator that reads a camera: arrays (h, w) or (h, w, 3) uint8 in RGB order, each by itself, 25
+    a second, or in a pair with its time in seconds. No frame depends on one that follows.
     Decoding and the stages of the segmenter run on threads of their own, a few frames ahead of
     what was yielded; they end with the generator. A frame can be asked for its `groups` until the
     next one is.
@@ -77,7 +81,7 @@ def stream(
     segmenter = Segmenter(params, segments=segments)
     compile_ahead()
     left = threading.Event()
-    with open_source(source, Clip(start, duration, every, size)) as frames:
+    with _opened(source, Clip(start, duration, every, size)) as frames:
         beside = several or frames.live or frames.remote  # see `run_job`
         depth, ahead = (1, AHEAD) if beside else (0, 0)
 
@@ -98,6 +102,13 @@ def stream(
                 levels.update(result)
                 grouping = partial(_groups_of, levels, result.index)
                 yield dataclasses.replace(result, rgb=frame.rgb, grouping=grouping)
+
+
+def _opened(source: str | Path | Iterable[GivenFrame], clip: Clip) -> Source:
+    """Open an input by its name, or frames that are at hand."""
+    if isinstance(source, str | Path):
+        return open_source(source, clip)
+    return open_frames(source, clip)
 
 
 def _groups_of(levels: LiveLevels, index: int, segments: int) -> NDArray[np.uint32]:
@@ -160,8 +171,7 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
     if source is None and volume.video is not None:
         for index, seconds in enumerate(volume.times):
             when = round(Fraction(float(seconds)) / header.time_base) * header.time_base
-            rgb = np.ascontiguousarray(volume.video[index].transpose(1, 2, 0))
-            yield Frame(index, when, rgb)
+            yield Frame(index, when, volume.video[index])
         return
     if source is None and header.fingerprint is None:
         raise SourceError(

@@ -90,7 +90,9 @@ def warm_export() -> None:
     from aaams_stream.source.demo import demo_frame
 
     labels, boxes = np.zeros((1, 1), np.int32), np.array([[0, 0, 1, 1]], np.int32)
-    rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), np.zeros(2, np.int64))
+    bounds = np.zeros(2, np.int64)
+    rle.encode_masks(labels, labels[0], boxes, np.empty(32, np.uint8), bounds)
+    rle.find_crop_runs(labels, labels[0], boxes, np.empty(32, np.int32), bounds)
     pictures = [demo_frame(index).rgb[::2, ::2].copy() for index in range(2)]
     segmenter = Segmenter()
     frames = [dataclasses.replace(segmenter.step(rgb), rgb=rgb) for rgb in pictures]

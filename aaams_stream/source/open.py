@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip
+from aaams_stream.model import Clip, Timecode
 from aaams_stream.paths import expanded, kind_of
 from aaams_stream.source.demo import DemoReader
 from aaams_stream.source.folder import FolderReader, images_among
@@ -35,6 +35,7 @@ _PIECES = 16  # of the sample from the middle of a file
 _LONGEST = 10**9  # seconds that can be meant: thirty years
 _MOST_FRAMES = 10**9  # that can be left out between two
 _TOLD = 10**15  # numbers below are told digit by digit
+_SOME_RATE = Fraction(25)  # frames a second, to see whether a time that is told by frames can be
 _POLL = 0.1  # seconds between looks at signals
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -84,7 +85,10 @@ def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
 
 def check_clip(clip: Clip) -> None:
     """Raise a SourceError where a clip cannot be meant."""
+    clip = clip.at_rate(_SOME_RATE)
     start, duration, every, size = clip.start, clip.duration, clip.every, clip.size
+    assert not isinstance(start, Timecode)
+    assert not isinstance(duration, Timecode)
     for name, value in (("start", start), ("duration", duration), ("every", every)):
         if isinstance(value, bool) or not isinstance(value, numbers.Real | None):
             unit = "a whole number" if name == "every" else "a number of seconds"
@@ -332,3 +336,19 @@ def _middle_of(path: Path, sample: int) -> bytes:
             file.seek(sample + (size - piece) * k // (_PIECES - 1))
             parts.append(file.read(piece))
     return b"".join(parts)
+
+
+def images_of(spec: str) -> tuple[list[Path], str] | None:
+    """Return the images that a folder or pattern names, in the order in which they are read.
+
+    And their fingerprint. None where `spec` names another kind of input, or none that is there.
+    """
+    path = local_file(spec)
+    if path is None or path.is_file():
+        return None
+    found = path.iterdir() if path.is_dir() else map(Path, glob.glob(str(path), recursive=True))
+    try:
+        images = images_among(found, spec)
+    except SourceError:
+        return None
+    return images, _listing(images)

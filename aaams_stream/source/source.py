@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, takewhile
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.errors import SourceError
-from aaams_stream.model import Clip, Frame
+from aaams_stream.model import Clip, Frame, Timecode
 from aaams_stream.source.marks import SETTLED, Entry, Mark, Marks, Sizes, checksum
 from aaams_stream.source.pixels import Converter, Picture
 
 COMPLETE, INTERRUPTED = "complete", "interrupted"
 
+_log = logging.getLogger(__name__)
 _LINEAR = 10  # seconds up to which decoding is as good as seeking
 _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a stretch
 _ATTEMPTS = 3  # to seek, each a mark further back
@@ -90,6 +92,7 @@ class Source:
         self.warnings: list[str] = []
         self._reader = reader
         self._converter = Converter()
+        self.clip = clip = clip.at_rate(reader.rate)  # all of it in seconds
         self._start, self._duration = _exact(clip.start), _exact(clip.duration)
         self._every = int(clip.every)
         self._marks = Marks()
@@ -273,14 +276,18 @@ class Source:
     def _note_end(self) -> None:
         changes, damage = self._sizes.changes, self._reader.damage
         if changes > 1:
-            self.warnings.append(f"{self.description}: its size changed {changes} times")
+            self._warn(f"{self.description}: its size changed {changes} times")
         self.ended = f"damaged: {damage}" if damage else COMPLETE
         if damage:
             announced = f" of about {self.frame_estimate} announced" if self.frame_estimate else ""
-            self.warnings.append(
+            self._warn(
                 f"{self.description} is damaged: {damage}; {self._count} frames{announced} were "
                 "read"
             )
+
+    def _warn(self, text: str) -> None:
+        self.warnings.append(text)
+        _log.warning("%s", text)
 
     def _note_size_change(self, index: int, size: tuple[int, int]) -> None:
         _, changes, first = self._sizes
@@ -291,11 +298,12 @@ class Source:
 
     def _warn_of_size(self, index: int, width: int, height: int) -> None:
         natural = self._first.picture.size
-        self.warnings.append(
+        self._warn(
             f"{self.description}: frame {index} is {width}x{height} and not "
             f"{natural[0]}x{natural[1]}; it is scaled to {self.width}x{self.height}"
         )
 
 
-def _exact(seconds: float | Fraction | None) -> Fraction | None:
+def _exact(seconds: float | Fraction | Timecode | None) -> Fraction | None:
+    assert not isinstance(seconds, Timecode)
     return None if seconds is None else Fraction(seconds).limit_denominator(10**9)

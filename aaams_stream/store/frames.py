@@ -110,3 +110,29 @@ def _forwards(index: range | int) -> slice | int:
         return slice(0, 0)
     low, high = sorted((index[0], index[-1]))
     return slice(low, high + 1, abs(index.step))
+
+
+class Pictures:
+    """The stored pictures of a volume, (t, h, w, 3) uint8, read on demand: `pictures[t]` is one.
+
+    They lie on disk as (t, c, y, x), as OME-NGFF wants it. Time is indexed first, then rows,
+    columns and colours.
+    """
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+        t, c, h, w = frames.shape
+        self.shape: tuple[int, ...] = (t, h, w, c)
+        self.dtype, self.ndim = frames.dtype, 4
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        first, *rest = key if isinstance(key, tuple) else (key,)
+        chosen = np.moveaxis(self._frames[first], -3, -1)
+        crop = (slice(None),) * (chosen.ndim - 3) + tuple(rest)
+        return np.ascontiguousarray(chosen[crop])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)

@@ -179,6 +179,7 @@ def build(root: zarr.Group, header: Header, chunk_rows: int = ROWS) -> None:
                 dimension_names=("t", "c", "y", "x"),
             )
     _create_column(root, "time", Column(np.dtype(np.float64), None, None), "t", chunk_rows)
+    root.update_attributes({"coordinates": "time"})  # to xarray: not data, but where they lie
     for table, columns in TABLES.items():
         group = root.create_group(table)
         for name, column in columns.items():
@@ -277,7 +278,13 @@ def stretches(
 ) -> Iterator[NDArray[Any]]:
     """Yield all rows of a table that grows with the frames, whole frames at a time."""
     for first, last in whole_frames(offsets, at_once):
-        yield read_rows(root, table, int(offsets[first]), int(offsets[last]), dtype)
+        rows = read_rows(root, table, int(offsets[first]), int(offsets[last]), dtype)
+        counts = np.diff(offsets[first : last + 1])
+        if "frame" in (dtype.names or ()) and not np.array_equal(
+            rows["frame"], np.repeat(np.arange(first, last), counts)
+        ):
+            raise SinkError(f"{place_of(root)}: {table}/frame is damaged (it is not in order)")
+        yield rows
 
 
 def read_rows(

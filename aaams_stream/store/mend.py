@@ -14,11 +14,12 @@ from aaams_stream.errors import SinkError
 from aaams_stream.model import same_source
 from aaams_stream.store.additions import materialise
 from aaams_stream.store.check import Report
+from aaams_stream.store.folders import is_volume
 from aaams_stream.store.layout import KEY, Header, array_in, open_group, video_in
 from aaams_stream.store.open import WriteLock, drop_partial_files
 from aaams_stream.store.sweep import STATE, Part, parts
 from aaams_stream.store.validate import check_nodes, read_record, sealed
-from aaams_stream.store.volume import is_volume, open_root
+from aaams_stream.store.volume import open_root
 from aaams_stream.store.writer import sink_errors
 
 _COARSE = "coarse_"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from aaams_stream.errors import SinkError
 from aaams_stream.model import same_source
 from aaams_stream.store.check import check
+from aaams_stream.store.folders import is_volume
 from aaams_stream.store.layout import (
     INTERRUPTED,
     KEY,
@@ -33,7 +34,7 @@ from aaams_stream.store.layout import (
 )
 from aaams_stream.store.sweep import require_sound
 from aaams_stream.store.validate import sealed
-from aaams_stream.store.volume import describe, is_volume, open_root
+from aaams_stream.store.volume import describe, open_root
 from aaams_stream.store.writer import VolumeWriter, drop_resume_state, load_state, sink_errors
 
 try:

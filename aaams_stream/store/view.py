@@ -87,10 +87,12 @@ class GroupView(Volume):
             self._tracks = sum_up(grouped, self._events)
         return self._tracks.copy()
 
-    def pool(self, features: ArrayLike, t: int) -> NDArray[np.float32]:
-        """Return the mean of an array (h, w) or (h, w, c) over each group of frame `t`."""
+    def pool(
+        self, features: ArrayLike, t: int, *, layout: str | None = None
+    ) -> NDArray[np.float32]:
+        """Return the mean of an array over each group of frame `t`; see `aaams_stream.pool`."""
         ids = np.append(np.uint32(0), self.segments(t)["id"])  # pixels of no group go first
-        return pool(self.ids[t], features, ids)[1:]
+        return pool(self.ids[t], features, ids, layout=layout)[1:]
 
     def table(self, name: str) -> NDArray[Any]:
         """Return all rows of "segments", "adjacency" or "events", the frame in front."""

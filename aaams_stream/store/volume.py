@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,11 +20,13 @@ from aaams_stream.model import (
     TRACK_DTYPE,
     Crop,
     Lineage,
+    SegmentGraph,
+    build_graph,
 )
 from aaams_stream.params import Params
 from aaams_stream.paths import expanded
 from aaams_stream.store.counts import Counts, read_counts
-from aaams_stream.store.frames import Frames
+from aaams_stream.store.frames import Frames, Pictures
 from aaams_stream.store.layout import (
     KEY,
     WITHOUT_LEVELS,
@@ -39,7 +38,7 @@ from aaams_stream.store.layout import (
     video_in,
 )
 from aaams_stream.store.levels import Hierarchy, checked_level
-from aaams_stream.store.lineage import lineage
+from aaams_stream.store.lineage import lineage, with_areas
 from aaams_stream.store.sweep import require_chunks
 from aaams_stream.store.tracks import build_tracks
 from aaams_stream.store.validate import check_volume
@@ -79,9 +78,9 @@ class Volume:
         self.source: str = self.header.spec
         self.height, self.width = self.header.height, self.header.width
         self.ids = Frames(array_in(root, "labels/ids/0"), self.frame_count)
-        self.video: Frames | None = None
+        self.video: Pictures | None = None  # (t, h, w, 3), where they are stored
         if self.header.with_video:
-            self.video = Frames(video_in(root), self.frame_count)
+            self.video = Pictures(Frames(video_in(root), self.frame_count))
         self._root = root
         self._record = record
         self._block_rows: int = array_in(root, "segments/frame").chunks[0]  # as of every column
@@ -93,11 +92,28 @@ class Volume:
         self._identities: int | None = None
 
     def __repr__(self) -> str:
-        state = "complete" if self.complete else "incomplete"
+        kept = ["video"] * self.header.with_video + ["levels"] * self.has_levels
         return (
             f"<Volume {self.path.name}: {self.frame_count} frames, {self.width}x{self.height}, "
-            f"{state}>"
+            f"{self.fps:g} fps, {'complete' if self.complete else 'incomplete'}"
+            f"{', with ' + ' and '.join(kept) if kept else ''}>"
         )
+
+    def __len__(self) -> int:
+        return self.frame_count
+
+    def __bool__(self) -> bool:
+        return True  # also without frames
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """How many frames there are, and their height and width: the shape of `ids`."""
+        return self.frame_count, self.height, self.width
+
+    @property
+    def fps(self) -> float:
+        """Frames a second, by what the source says of itself; `times` is exact."""
+        return float(self.header.rate)
 
     @property
     def params(self) -> Params:
@@ -179,29 +195,29 @@ class Volume:
         rows = self.segments(t)
         at = int(np.searchsorted(rows["id"], track_id))
         if at == len(rows) or rows["id"][at] != track_id:
+            self._track(track_id)
             raise ValueError(f"id {track_id} is not in frame {t}; see tracks for when it lives")
         row: np.void = rows[at]
         return row
 
     def mask(self, track_id: int, t: int) -> NDArray[np.bool_]:
         """Return where segment `track_id` is in frame `t`, (h, w); nowhere if it is hidden."""
-        return np.asarray(self.ids[t] == track_id)
+        mask = np.asarray(self.ids[t] == track_id)
+        if not mask.any():
+            self._track(track_id)
+        return mask
 
     def crop(self, track_id: int, t: int) -> Crop:
         """Cut segment `track_id` out of frame `t`; the picture comes along if it is stored."""
         x0, y0, x1, y1 = map(int, self.segment(track_id, t)["bbox"])
         mask = np.asarray(self.ids[t][y0:y1, x0:x1] == track_id)
-        rgb = None
-        if self.video is not None:
-            rgb = np.ascontiguousarray(self.video[t][:, y0:y1, x0:x1].transpose(1, 2, 0))
+        rgb = None if self.video is None else self.video[t, y0:y1, x0:x1]
         return Crop(t % self.frame_count, (x0, y0, x1, y1), mask, rgb)
 
     def tube(self, track_id: int) -> Iterator[Crop]:
         """Yield track `track_id` frame by frame, without those in which it is hidden."""
-        track = self.tracks[self.tracks["id"] == track_id]
-        if not len(track):
-            raise ValueError(f"the volume holds no id {track_id}")
-        for t in range(int(track["first"][0]), int(track["last"][0]) + 1):
+        track = self._track(track_id)
+        for t in range(int(track["first"]), int(track["last"]) + 1):
             if track_id in self.segments(t)["id"]:
                 yield self.crop(track_id, t)
 
@@ -217,14 +233,32 @@ class Volume:
 
     def lineage(self, track_id: int) -> Lineage:
         """Return the history of an identity through splits and merges."""
-        return lineage(self.events, track_id)
+        self._track(track_id)
+        return with_areas(lineage(self.events, track_id), self)
 
-    def pool(self, features: ArrayLike, t: int) -> NDArray[np.float32]:
-        """Return the mean of an array (h, w) or (h, w, c) over each segment of frame `t`.
+    def _track(self, track_id: int) -> np.void:
+        """Return the row of an identity in `tracks`; a ValueError where there is no such id."""
+        rows = self.tracks if self._tracks is None else self._tracks
+        at = int(np.searchsorted(rows["id"], track_id))
+        if at == len(rows) or rows["id"][at] != track_id:
+            raise ValueError(f"the volume holds no id {track_id}; see tracks for those it holds")
+        row: np.void = rows[at]
+        return row
+
+    def graph(self, a: int = 0, b: int | None = None) -> SegmentGraph:
+        """Return the segments of frames `a` up to before `b` as a graph over space and time."""
+        frames = range(self.frame_count)[a:b]
+        reads = (self.segments, self.adjacency, self.events_at)
+        return build_graph(frames, *([read(t) for t in frames] for read in reads))
+
+    def pool(
+        self, features: ArrayLike, t: int, *, layout: str | None = None
+    ) -> NDArray[np.float32]:
+        """Return the mean of an array over each segment of frame `t`; see `aaams_stream.pool`.
 
         Row i belongs to row i of `segments(t)`.
         """
-        return pool(self.ids[t], features, self.segments(t)["id"])
+        return pool(self.ids[t], features, self.segments(t)["id"], layout=layout)
 
     @property
     def has_levels(self) -> bool:
@@ -405,28 +439,6 @@ def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     return open_group(path, mode)
 
 
-def size_on_disk(folder: str | Path) -> int:
-    """Return the bytes of all files below a folder, also while a process writes there."""
-    size = 0
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):  # a name under which a file was being written
-                if entry.is_dir(follow_symlinks=False):
-                    size += size_on_disk(entry.path)
-                else:
-                    size += entry.stat(follow_symlinks=False).st_size
-    return size
-
-
-def is_volume(path: Path) -> bool:
-    """Whether a folder is a volume of ours, of whatever schema version."""
-    try:
-        attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-    return isinstance(attributes, dict) and isinstance(attributes.get(KEY), dict)
-
-
 def describe(path: Path) -> str:
     """Say in a few words what state a volume is in, and what can be done with it."""
     try:
@@ -434,6 +446,5 @@ def describe(path: Path) -> str:
     except SinkError as error:
         other = "schema version" in str(error)
         return f"({'of another schema version' if other else 'damaged'}); --overwrite replaces it"
-    state = "complete" if volume.complete else "incomplete"
-    remedies = "--resume continues it, --overwrite replaces it"
-    return f"({state}, {volume.frame_count} frames); {remedies}"
+    state = f"{'complete' if volume.complete else 'incomplete'}, {volume.frame_count} frames"
+    return f"({state}); --resume continues it, --overwrite replaces it"

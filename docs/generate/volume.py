@@ -6,6 +6,7 @@ A test holds every column against `MEANING`: one that is added without a word fa
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import zarr
 
 from aaams_stream import segment_video
-from aaams_stream.store.layout import CHUNK_FRAMES, FINAL_TABLES, KEY, SCHEMA, TABLES, video_in
+from aaams_stream.store.layout import CHUNK_FRAMES, FINAL_TABLES, KEY, SCHEMA, TABLES
 
 _FRAME = ("frames", "number of the frame, from 0")
 _LAB = "L\\*a\\*b\\* units"
@@ -153,7 +154,9 @@ def _nodes() -> list[str]:
         rows = ["| array | type | axes | chunk | codecs |", "|---|---|---|---|---|"]
         for name in ("labels/ids/0", "time"):
             rows.append(_row(name, root[name]))
-        rows.append(_row("0", video_in(root), " (with `--with-video`)"))
+        with warnings.catch_warnings():  # that one codec of the frames is not in Zarr's own list
+            warnings.simplefilter("ignore")
+            rows.append(_row("0", root["0"], " (with `--with-video`)"))
         for table in columns():
             group = root[table]
             count = len(list(group.array_keys()))

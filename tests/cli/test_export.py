@@ -59,3 +59,11 @@ def test_export_says_a_mistake_in_one_line_and_exits_with_two(
     assert message in err
     assert err.count("\n") == 1
     assert (tmp_path / "home" / "thesis.tex").exists()
+
+
+def test_export_takes_a_stretch_told_by_frames(path, tmp_path, capsys):
+    words = ("export", path, "--to", "mot", "-o", tmp_path / "a.txt", "--json")
+    code, said, _ = run(capsys, *words, "--start", "3f", "--duration", "00:00:00:05")
+    assert (code, json.loads(said)["frames"]) == (0, 5)
+    code, _, err = run(capsys, *words, "--overwrite", "--start", "99f")
+    assert (code, "no frame between" in err) == (2, True)

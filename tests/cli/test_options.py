@@ -15,6 +15,7 @@ from support.commands import run
 from aaams_stream import jit
 from aaams_stream.cli import options
 from aaams_stream.core.threads import thread_count
+from aaams_stream.model import Timecode
 
 
 def test_settings_are_read_once_for_all_commands():
@@ -123,6 +124,17 @@ def test_threads_change_nothing_about_an_image(photo, tmp_path, monkeypatch):
     assert (tmp_path / "1.npy").read_bytes() == (tmp_path / "2.npy").read_bytes()
 
 
+def test_segments_of_0_mean_what_they_mean_in_the_settings(photo, tmp_path):
+    parser = argparse.ArgumentParser()
+    options.add_settings(parser)
+    options.add_clip(parser)
+    assert options.read_stream_settings(parser.parse_args([])).stream.segments > 0
+    assert options.read_stream_settings(parser.parse_args(["--segments", "0"])).stream.segments == 0
+    for name, more in (("a.npy", []), ("b.npy", ["--segments", "0"])):
+        assert run("image", photo, "-o", tmp_path / name, "--quiet", *more) == 0
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("0", 0), ("1.5", Fraction(3, 2)), (".5", Fraction(1, 2)), ("2.", 2), ("1:02:03.5", 3723.5)],
@@ -151,3 +163,25 @@ def test_whole_numbers_that_are_none_are_refused(text):
 def test_levels_that_are_none_are_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="expected a level from 0"):
         options.level(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1.5", Fraction(3, 2)),
+        ("01:02", 62),
+        ("120f", Timecode(120)),
+        ("0f", Timecode(0)),
+        ("01:00:02:12", Timecode(12, 3602)),
+    ],
+)
+def test_moments_are_seconds_frames_or_timecodes(text, value):
+    assert options.moment(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["f", "-1f", "1.5f", "1:2:3:4:5", "00:00:01:1.5", "x", "9" * 30 + "f"]
+)
+def test_moments_that_are_none_are_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"hh:mm:ss:ff or a frame as 120f, got"):
+        options.moment(text)

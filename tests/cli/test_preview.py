@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("compiled")
         (("camera:77",), "camera:77: there is no such camera"),
         (("demo", "--fps", "-1"), "--fps must be in 0..1000, got -1"),
         (("demo", "--port", "70000"), "--port must be in 0..65535"),
-        (("demo", "--segments", "0"), "--segments must be >= 1"),
+        (("demo", "--segments", "-1"), "--segments must be >= 0"),
         (("demo", "--token", "short"), "--token must be 16 or more letters and digits"),
         (("demo", "--token", "a" * 16, "--no-token"), "--token and --no-token contradict"),
         (("demo", "--host", "0.0.0.0", "--no-token"), "--no-token: 0.0.0.0 can be reached"),

@@ -38,11 +38,58 @@ def test_pool_gives_means_of_any_type_of_number_in_order_of_id(ids, dtype):
     np.testing.assert_array_equal(pool(ids, features, names), means)
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (4, 6, 1, 1), (24,), (6, 4, 2)])
+@given(drawn_ids, st.integers(1, 3))
+def test_pool_takes_channels_first(ids, channels):
+    features = np.random.default_rng(1).uniform(0, 100, (*ids.shape, channels))
+    first = np.moveaxis(features, -1, 0)
+    np.testing.assert_array_equal(pool(ids, first, layout="chw"), pool(ids, features, layout="hwc"))
+    if first.shape[:2] != ids.shape:
+        np.testing.assert_array_equal(pool(ids, first), pool(ids, features))
+
+
+@given(drawn_ids, st.integers(1, 30), st.integers(1, 30))
+def test_pool_of_a_map_of_another_size_counts_cells_by_the_pixels_they_cover(ids, high, wide):
+    features = np.random.default_rng(2).uniform(0, 100, (high, wide, 2))
+    grid_y, grid_x = max(high, ids.shape[0]), max(wide, ids.shape[1])
+    sums, counts = {}, {}
+    for y in range(grid_y):
+        for x in range(grid_x):
+            at = [
+                (int((y + 0.5) / grid_y * h), int((x + 0.5) / grid_x * w))
+                for h, w in (ids.shape, (high, wide))
+            ]
+            name = ids[at[0]]
+            sums[name] = sums.get(name, 0) + features[at[1]]
+            counts[name] = counts.get(name, 0) + 1
+    expected = [sums[name] / counts[name] for name in np.unique(ids)]
+    np.testing.assert_allclose(pool(ids, features, layout="hwc"), expected, rtol=1e-5)
+    np.testing.assert_array_equal(
+        pool(ids, np.moveaxis(features, -1, 0), layout="chw"), pool(ids, features, layout="hwc")
+    )
+
+
+@pytest.mark.parametrize("shape", [(12, 16, 5), (5, 12, 17), (12, 16), (7, 48, 66), (3, 13, 18)])
+def test_pool_finds_height_and_width_by_their_proportion(shape):
+    ids = np.ones((24, 33), np.uint32)
+    features = np.ones(shape)
+    channels = min(shape) if len(shape) == 3 else None
+    assert pool(ids, features).shape == ((1,) if channels is None else (1, channels))
+
+
+def test_pool_of_a_finer_map_equals_that_of_the_frame_where_cells_repeat():
+    ids = np.random.default_rng(3).integers(1, 4, (6, 8)).astype(np.uint32)
+    features = np.random.default_rng(4).uniform(size=(6, 8, 3))
+    finer = features.repeat(4, axis=0).repeat(4, axis=1)
+    np.testing.assert_allclose(pool(ids, finer), pool(ids, features), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 1, 1), (24,), (6, 4, 2), (2, 2, 2), (0, 4, 6)])
 def test_pool_refuses_features_that_do_not_lie_on_the_frame(shape):
-    ids = np.ones((4, 6), np.uint32)
-    with pytest.raises(ValueError, match=r"must have shape \(4, 6\) or .* scale them"):
+    ids = np.ones((4, 12), np.uint32)
+    with pytest.raises(ValueError, match=r"must have shape \(4, 12\), .* say layout='hwc'"):
         pool(ids, np.zeros(shape))
+    with pytest.raises(ValueError, match="got 'cwh'"):
+        pool(ids, np.zeros((4, 12, 3)), layout="cwh")
 
 
 @given(drawn_ids)

@@ -13,7 +13,7 @@ from PIL import Image
 from pycocotools import mask as coco_masks
 
 from aaams_stream.errors import SinkError
-from aaams_stream.export import export_volume
+from aaams_stream.export import Selection, export_volume
 from aaams_stream.export.masks import _run_lengths, palette
 from aaams_stream.model import SEGMENT_DTYPE
 
@@ -127,3 +127,35 @@ def test_masks_as_png_say_when_there_are_too_many_ids(volume, tmp_path, monkeypa
     with pytest.raises(SinkError, match=r"up to 65535, and the largest is 7\d{4}"):
         export_volume(Renamed(volume, 70000), "png16", tmp_path / "out")
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("by", [0, 5000])
+def test_masks_as_mots_png_read_back_equal(volume, tmp_path, by):
+    later = Renamed(volume, by)
+    export_volume(later, "mots-png", tmp_path / "out")
+    names = np.arange(1000)
+    if by:
+        table = np.loadtxt(tmp_path / "out" / "ids.csv", delimiter=",", skiprows=1, dtype=np.uint32)
+        names = np.append(0, table[:, 1])
+    for t in range(volume.frame_count):
+        # as the devkit of MOTS reads them
+        pixels = np.array(Image.open(tmp_path / "out" / f"{t:06d}.png"))
+        assert set(np.unique(pixels // 1000)) == {1}
+        np.testing.assert_array_equal(names[pixels % 1000], later.ids[t])
+
+
+def test_masks_as_mots_png_are_0_where_nothing_passes(volume, tmp_path):
+    export_volume(volume, "mots-png", tmp_path / "out", Selection(min_area=300))
+    pixels = np.array(Image.open(tmp_path / "out" / "000003.png"))
+    large = volume.segments(3)["id"][volume.segments(3)["area"] >= 300]
+    expected = np.where(np.isin(volume.ids[3], large), volume.ids[3] + 1000, 0)
+    np.testing.assert_array_equal(pixels, expected)
+    assert 0 in expected
+
+
+def test_masks_as_coco_name_the_pictures_and_their_times(volume, tmp_path):
+    names = [f"clip/{t:03d}.png" for t in range(volume.frame_count)]
+    export_volume(volume, "coco", tmp_path / "out.json", Selection(start=0.25), pictures=names)
+    video = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["videos"][0]
+    assert video["file_names"] == names[6:]
+    assert video["times"] == volume.times[6:].tolist()

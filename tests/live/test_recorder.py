@@ -51,7 +51,7 @@ def test_recording_is_a_volume_like_any_other(tmp_path):
     assert volume.ids[:].all()
     at = volume.times.tolist().index(shown[4].segmentation.time)
     np.testing.assert_array_equal(volume.ids[at], shown[4].segmentation.ids)
-    np.testing.assert_array_equal(volume.video[at], shown[4].frame.rgb.transpose(2, 0, 1))
+    np.testing.assert_array_equal(volume.video[at], shown[4].frame.rgb)
     births = volume.events[volume.events["frame"] == 0]
     assert set(births["kind"]) == {EventKind.BIRTH}
     assert set(births["id"].tolist()) == set(np.unique(volume.ids[0]).tolist())

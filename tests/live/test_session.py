@@ -154,6 +154,10 @@ def test_session_goes_back_to_a_frame_of_the_past_and_to_now(tmp_path):
             assert viewer.see().ids is None
         viewer.order({"do": "look", "number": None})
         assert viewer.see_frame().head["number"] == 5
+        viewer.order({"do": "look", "number": 1})
+        assert viewer.see_frame().head["number"] == 1
+        viewer.order({"do": "look", "number": None})
+        assert viewer.see_frame().head["number"] == 5  # again, though none has come meanwhile
         assert "whole number" in viewer.order({"do": "look", "number": "2"})["error"]
 
 

@@ -171,7 +171,7 @@ def check_volume(path, frames):
         ids = [shown.segmentation.ids for shown in frames]
         np.testing.assert_array_equal(volume.ids[:], ids)
     if frames and volume.video is not None:
-        pictures = [shown.frame.rgb.transpose(2, 0, 1) for shown in frames]
+        pictures = [shown.frame.rgb for shown in frames]
         np.testing.assert_array_equal(volume.video[:], pictures)
 
 

@@ -19,9 +19,11 @@ from support.volumes import files, spoil_early_rows
 
 from aaams_stream import __version__, store
 from aaams_stream.errors import ConfigError, SinkError, SourceError
+from aaams_stream.model import Timecode
 from aaams_stream.run.render import render_volume
 from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_video
 from aaams_stream.run.sink import MARKS
+from aaams_stream.run.stream import replay
 from aaams_stream.run.threads import AHEAD, BEHIND
 from aaams_stream.source import open_source, pixels
 from aaams_stream.source.reader import Pipe
@@ -482,3 +484,12 @@ def test_overlay_at_a_level_needs_a_film_and_pictures_to_draw_it_from(clip, tmp_
     words = {"at": 3, "overlay": tmp_path / "a.mp4", "with_video": True}
     segment_video(clip, tmp_path / "a.zarr", **words)
     assert (tmp_path / "a.mp4").exists()
+
+
+def test_a_run_from_a_frame_on_is_resumed_and_replayed(clip, tmp_path):
+    where = {"start": Timecode(12), "duration": Timecode(20)}
+    segment_video(clip, tmp_path / "a.zarr", **where)
+    volume = open_volume(tmp_path / "a.zarr")
+    assert volume.times.tolist() == [n / 10 for n in range(12, 32)]
+    segment_video(clip, tmp_path / "a.zarr", **where, resume=True)
+    assert [frame.time for frame in replay(volume)] == volume.times.tolist()

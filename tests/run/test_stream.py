@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -31,6 +32,31 @@ def test_stream_yields_what_a_volume_would_hold(clip, tmp_path):
         np.testing.assert_array_equal(frame.rgb, moving_frames(37)[t])
         assert frame.time == volume.times[t]
     assert t == 36
+
+
+def test_stream_takes_any_iterable_of_frames(clip):
+    times = [frame.time for frame in stream(clip)]
+    given = ((rgb, time) for rgb, time in zip(moving_frames(37), times, strict=True))
+    for frame, expected in zip(stream(given), stream(clip), strict=True):
+        np.testing.assert_array_equal(frame.ids, expected.ids)
+        np.testing.assert_array_equal(frame.segments, expected.segments)
+        np.testing.assert_array_equal(frame.rgb, expected.rgb)
+        assert frame.time == expected.time
+
+
+def test_stream_of_frames_without_an_end_may_be_left(clip):
+    taken = []
+
+    def endless():
+        for rgb in itertools.cycle(moving_frames(37)):
+            taken.append(rgb)
+            yield rgb
+
+    frames = stream(endless())
+    for _, frame in zip(range(3), frames, strict=False):
+        assert frame.rgb.shape == (48, 64, 3)
+    frames.close()  # the autouse fixture sees to it that no thread is left
+    assert len(taken) < 30
 
 
 def test_stream_may_be_left_early_and_chosen_from(clip):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.clips import H264, decoded_count, moving_frames, read_source, write_clip, write_images
 
-from aaams_stream.model import Clip
+from aaams_stream.model import Clip, Timecode
 from aaams_stream.source import Source, VideoReader, open_source
 from aaams_stream.source.pixels import Picture
 
@@ -150,3 +150,23 @@ def test_source_takes_a_whole_number_of_any_type_as_every(tmp_path):
         assert isinstance(opened.rate, Fraction)
         assert opened.rate == 5
         assert opened.frame_estimate == 6
+
+
+@pytest.mark.parametrize("rate", [Fraction(10), Fraction(30000, 1001), Fraction(24000, 1001), 25])
+def test_source_starts_at_a_frame_by_its_number(tmp_path, rate):
+    # Matroska keeps times in milliseconds, so that most of these are rounded
+    path = write_clip(tmp_path / "clip.mkv", moving_frames(70), rate=rate)
+    for number, count in ((0, 3), (1, 1), (31, 30), (47, 100)):
+        frames, opened = read_source(path, start=Timecode(number), duration=Timecode(count))
+        expected = moving_frames(70)[number : number + count]
+        assert len(frames) == len(expected)
+        for frame, drawn in zip(frames, expected, strict=True):
+            np.testing.assert_array_equal(frame.rgb, drawn)
+        again, _ = read_source(path, **{**opened.clip.to_record(), "size": None})
+        assert [frame.time for frame in again] == [frame.time for frame in frames]
+
+
+def test_source_reads_a_timecode_as_seconds_of_whole_frames(tmp_path):
+    path = write_clip(tmp_path / "clip.mkv", moving_frames(70), rate=Fraction(30000, 1001))
+    frames, _ = read_source(path, start=Timecode(5, seconds=1))
+    np.testing.assert_array_equal(frames[0].rgb, moving_frames(70)[35])

@@ -214,7 +214,7 @@ class Volumes(RuleBasedStateMachine):
         np.testing.assert_array_equal(volume.ids[:], expected)
         if volume.video is not None:
             pictures = np.array(take.pictures[:count]).reshape(count, HEIGHT, WIDTH, 3)
-            np.testing.assert_array_equal(volume.video[:], pictures.transpose(0, 3, 1, 2))
+            np.testing.assert_array_equal(volume.video[:], pictures)
         assert volume.events.tolist() == [
             (t, *event) for t, result in enumerate(results) for event in result.events.tolist()
         ]

@@ -181,7 +181,7 @@ def test_view_is_replayed_like_a_volume(view):
     assert len(frames) == view.frame_count
     np.testing.assert_array_equal(frames[5].ids, view.ids[5])
     np.testing.assert_array_equal(frames[5].segments, view.segments(5))
-    np.testing.assert_array_equal(frames[5].rgb, view.video[5].transpose(1, 2, 0))
+    np.testing.assert_array_equal(frames[5].rgb, view.video[5])
 
 
 def test_view_of_a_view_is_one_of_the_volume(volume):

@@ -31,7 +31,7 @@ def test_volume_returns_what_was_written(whole):
         np.testing.assert_array_equal(volume.segments(t), result.segments)
         np.testing.assert_array_equal(volume.adjacency(t), result.adjacency)
         np.testing.assert_array_equal(volume.events_at(t), result.events)
-        np.testing.assert_array_equal(volume.video[t], rgb.transpose(2, 0, 1))
+        np.testing.assert_array_equal(volume.video[t], rgb)
     assert volume.segments(0).dtype == SEGMENT_DTYPE
     assert volume.events_at(0).dtype == EVENT_DTYPE
     frames = np.repeat(np.arange(29), [len(result.events) for result in results])
@@ -76,7 +76,8 @@ def test_mask_is_where_the_id_is(volume):
     mask = volume.mask(track_id, 5)
     assert mask.dtype == np.bool_
     np.testing.assert_array_equal(mask, volume.ids[5] == track_id)
-    assert not volume.mask(10**6, 5).any()
+    gone = next(row for row in volume.tracks if row["last"] < 20)
+    assert not volume.mask(int(gone["id"]), 23).any()
     with pytest.raises(IndexError, match="24 frames"):
         volume.mask(track_id, 24)
 
@@ -87,9 +88,10 @@ def test_crop_is_the_box_of_a_segment(volume):
         x0, y0, x1, y1 = crop.bbox
         assert crop.mask.sum() == row["area"]
         assert crop.mask.any(axis=0).all() or crop.mask.any(axis=0)[[0, -1]].all()
-        np.testing.assert_array_equal(crop.rgb, volume.video[7].transpose(1, 2, 0)[y0:y1, x0:x1])
-    with pytest.raises(ValueError, match="id 999999 is not in frame 7"):
-        volume.crop(999999, 7)
+        np.testing.assert_array_equal(crop.rgb, volume.video[7][y0:y1, x0:x1])
+    late = next(row for row in volume.tracks if row["first"] > 7)
+    with pytest.raises(ValueError, match=f"id {late['id']} is not in frame 7"):
+        volume.crop(int(late["id"]), 7)
 
 
 def test_tube_holds_all_pixels_of_a_track(volume):
@@ -98,8 +100,6 @@ def test_tube_holds_all_pixels_of_a_track(volume):
     assert [crop.frame for crop in tube][:: len(tube) - 1] == [track["first"], track["last"]]
     assert len(tube) == track["frames"]
     assert sum(int(crop.mask.sum()) for crop in tube) == track["volume"]
-    with pytest.raises(ValueError, match="no id 999999"):
-        next(volume.tube(999999))
 
 
 def test_neighbours_are_those_across_its_sides(volume):
@@ -146,3 +146,43 @@ def test_time_span_is_that_of_the_first_and_the_last_frame(whole, tmp_path):
 
 def test_size_on_disk_counts_every_file(whole):
     assert store.size_on_disk(whole[0]) == sum(len(data) for data in files(whole[0]).values())
+
+
+def test_an_unknown_id_is_the_same_error_everywhere(volume):
+    questions = {
+        "segment": lambda name: volume.segment(name, 3),
+        "mask": lambda name: volume.mask(name, 3),
+        "crop": lambda name: volume.crop(name, 3),
+        "tube": lambda name: next(volume.tube(name)),
+        "neighbours": lambda name: volume.neighbours(name, 3),
+        "lineage": lambda name: volume.lineage(name),
+        "mask of a view": lambda name: volume.at(segments=5).mask(name, 3),
+    }
+    for name in (0, 999999):
+        for question in questions.values():
+            with pytest.raises(ValueError, match=f"the volume holds no id {name}; see tracks"):
+                question(name)
+
+
+def test_volume_has_a_length_a_shape_a_rate_and_says_what_it_is(whole, tmp_path):
+    volume = open_volume(whole[0])
+    assert len(volume) == 29
+    assert volume.shape == volume.ids.shape == (29, 48, 64)
+    assert volume.fps == 25
+    assert repr(volume) == (
+        f"<Volume {whole[0].name}: 29 frames, 64x48, 25 fps, complete, with video and levels>"
+    )
+    store.create(tmp_path / "a.zarr", HEADER, VERSION)
+    empty = open_volume(tmp_path / "a.zarr")
+    assert repr(empty) == "<Volume a.zarr: 0 frames, 64x48, 25 fps, incomplete>"
+    assert len(empty) == 0
+    assert empty  # a volume is one, also without frames
+
+
+def test_video_is_read_as_pictures_with_their_colours_last(whole):
+    video, pictures = open_volume(whole[0]).video, np.stack(moving_frames(29))
+    assert (video.shape, video.dtype, video.ndim, len(video)) == ((29, 48, 64, 3), np.uint8, 4, 29)
+    for key in (3, -1, slice(2, 9, 3), (4, slice(10, 20)), (slice(1, 3), slice(None), 5, 2)):
+        np.testing.assert_array_equal(video[key], pictures[key], err_msg=str(key))
+    np.testing.assert_array_equal(np.asarray(video), pictures)
+    assert video[3].flags.c_contiguous
