@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 120.0  # seconds until a case counts as one that hangs, on a busy machine
+PATIENCE = 600.0  # seconds until a case counts as one that hangs, on a busy machine
 
 
 @dataclass
@@ -77,6 +77,7 @@ class _Beside:
             self._process = spawn.Process(target=_work, args=(self._module, theirs), daemon=True)
             self._process.start()
             theirs.close()
+            self._pipe.recv()  # it is ready: kernels may have to be compiled first
         try:
             self._pipe.send(case)
             if self._pipe.poll(PATIENCE):
@@ -102,6 +103,7 @@ def _work(module: str, pipe: Any) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         check = importlib.import_module(module).Check(Path(folder))
+        pipe.send(None)
         with contextlib.suppress(EOFError):
             while True:
                 pipe.send(tried(check, pipe.recv()))
