@@ -22,6 +22,8 @@ _NEEDED = {
     "opencv-python": "cv2",
     "av": "av",
     "zarr": "zarr",
+    "google-crc32c": "google_crc32c",
+    "websockets": "websockets",
 }
 _OPTIONAL = ("matplotlib", "pyarrow", "pandas", "polars", "rerun-sdk", "supervision", "napari")
 _OPENCV = tuple(

@@ -92,9 +92,7 @@ class Volume:
         self._identities: int | None = None
 
     def __repr__(self) -> str:
-        kept = [
-            name for name, there in (("video", self.video), ("levels", self.has_levels)) if there
-        ]
+        kept = ["video"] * self.header.with_video + ["levels"] * self.has_levels
         return (
             f"<Volume {self.path.name}: {self.frame_count} frames, {self.width}x{self.height}, "
             f"{self.fps:g} fps, {'complete' if self.complete else 'incomplete'}"
@@ -448,6 +446,5 @@ def describe(path: Path) -> str:
     except SinkError as error:
         other = "schema version" in str(error)
         return f"({'of another schema version' if other else 'damaged'}); --overwrite replaces it"
-    state = "complete" if volume.complete else "incomplete"
-    remedies = "--resume continues it, --overwrite replaces it"
-    return f"({state}, {volume.frame_count} frames); {remedies}"
+    state = f"{'complete' if volume.complete else 'incomplete'}, {volume.frame_count} frames"
+    return f"({state}); --resume continues it, --overwrite replaces it"
