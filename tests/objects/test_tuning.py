@@ -14,12 +14,17 @@ from aaams_stream.objects.tuning import TrackerTuning
 # The balloon is one piece throughout; test_contacts.py tells what happens where things go apart.
 FIELDS = [f.name for f in dataclasses.fields(TrackerTuning) if f.name != "runaway_gap"]
 # The balloon hardly changes its size: only a tracker that allows for no growth at all balances it.
-STRICT = TrackerTuning(growth=0.0)
+# No verdict is cut off where it is nearly certain, or much would not be felt.
+STRICT = TrackerTuning(growth=0.0, verdict_margin=1e-6)
 OTHER = {  # twice the default would not be felt in this clip, or is no share
     "contact_rounds": 0,
     "stray_place": 1.5,
     "layer_blur": 0.2,
+    "identity_inertia": 0.2,
     "identity_memory": 20,
+    "parts_colour": 0.05,
+    "parts_reach": 0.001,
+    "parts_rare": 1e3,
     "match_limit": 1.0,
     "match_reach": 1,
     "match_pull": 1.0,
