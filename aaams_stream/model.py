@@ -200,7 +200,7 @@ class SegmentGraph:
     Node i is a segment in a frame, in the order of frames and ids. Two that touch have an edge each
     way. Edges in time go forwards: from where an identity was seen last to where it is seen next
     (same), from the one that a new one was split off to that one (split), and from one that is gone
-    to the one it went into (merge). An edge is there where both of its ends are.
+    to the one it went into (merge). An edge is there where both of its ends are::
 
         Data(**{name: torch.from_numpy(values) for name, values in graph.arrays().items()})
     """

@@ -70,8 +70,7 @@ def reidentify(
     last = np.zeros(len(lost.ids), np.int64)  # area in the frame before, of those that were there
     here = np.isin(lost.ids, tracks.ids)
     last[here] = tracks.area[np.searchsorted(tracks.ids, lost.ids[here])]
-    young = candidates.row[s] >= 0
-    alike &= ~(young & here[r] & (tracks.area[candidates.row[s]] > tuning.outgrown * last[r]))
+    alike &= ~here[r] | (_last_areas(candidates, tracks)[s] <= tuning.outgrown * last[r])
     s, r = s[alike], r[alike]
     order = np.argsort(colour[alike] + place[alike] + size[alike], kind="stable")
     reidentified: dict[int, int] = {}
@@ -106,8 +105,7 @@ def match_disoccluded(
     s, r, place = _near(candidates, expected, units, tracks.first_frame[rows], tuning.part_place)
     colour = colour_gap_sq(candidates.colours[s], tracks.colours[rows[r]])
     alike = colour <= tuning.part_colour**2
-    young = candidates.row[s] >= 0
-    alike &= ~(young & (tracks.area[candidates.row[s]] > tuning.outgrown * tracks.area[rows[r]]))
+    alike &= _last_areas(candidates, tracks)[s] <= tuning.outgrown * tracks.area[rows[r]]
     s, r = s[alike], r[alike]
     order = np.argsort(colour[alike] + place[alike], kind="stable")
     disoccluded: dict[int, int] = {}
@@ -122,6 +120,14 @@ def match_disoccluded(
             hosts.add(host)
             gone.add(row)
     return disoccluded
+
+
+def _last_areas(candidates: Candidates, tracks: TrackTable) -> NDArray[np.int64]:
+    """Return the area (n,) of candidates in the frame before, 0 of those that are new."""
+    areas = np.zeros(len(candidates.row), np.int64)
+    young = candidates.row >= 0
+    areas[young] = tracks.area[candidates.row[young]]
+    return areas
 
 
 def _near(

@@ -27,7 +27,7 @@ def as_detections(frame: FrameSegmentation | Volume, t: int | None = None) -> An
     CompactMask, which takes the room of its outline, `xyxy` its box with the last pixel inside, as
     supervision has it. `data` holds area (pixels), centroid (x, y), colour (L, a, b), motion
     (pixels since the frame before), age (frames) and parent (id), `class_name` what a row stands
-    for; `metadata` the number of the frame and its time in seconds.
+    for; `metadata` the number of the frame and its time in seconds::
 
         detections = as_detections(volume.only(volume.objects(5)), 0)
         supervision.MaskAnnotator(color_lookup=supervision.ColorLookup.TRACK).annotate(

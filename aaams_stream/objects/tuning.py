@@ -47,7 +47,7 @@ class TrackerTuning:
     # Of the object's size: how far its parts may lie from each other, unless they did in the first
     # frame. Larger: what it touched goes along for longer; smaller: what passes in front of it
     # takes a part away.
-    runaway_gap: float = 1.0
+    runaway_gap: float = 2.5
 
     # Of the object's size: how far around it the window reaches. Larger: faster limbs are found, in
     # more time, and more look-alikes are near.
@@ -145,7 +145,7 @@ class TrackerTuning:
     back_identity: float = 0.5
     back_colour: float = 0.5
     back_doubt: float = 1.4
-    back_far: float = 1.2
+    back_far: float = 1.6
     back_reach: float = 5.0
     back_least: float = 0.1
     back_most: float = 2.5

@@ -278,7 +278,13 @@ def stretches(
 ) -> Iterator[NDArray[Any]]:
     """Yield all rows of a table that grows with the frames, whole frames at a time."""
     for first, last in whole_frames(offsets, at_once):
-        yield read_rows(root, table, int(offsets[first]), int(offsets[last]), dtype)
+        rows = read_rows(root, table, int(offsets[first]), int(offsets[last]), dtype)
+        counts = np.diff(offsets[first : last + 1])
+        if "frame" in (dtype.names or ()) and not np.array_equal(
+            rows["frame"], np.repeat(np.arange(first, last), counts)
+        ):
+            raise SinkError(f"{place_of(root)}: {table}/frame is damaged (it is not in order)")
+        yield rows
 
 
 def read_rows(

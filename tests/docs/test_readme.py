@@ -77,7 +77,17 @@ def test_every_command_of_the_readme_runs(place, monkeypatch, compiled):
         else:
             assert run(*words[1:]) == 0, words
         done.append(words[1])
-    assert {"segment", "render", "batch", "export", "objects", "image", "preview"} <= set(done)
+    assert {
+        "segment",
+        "render",
+        "check",
+        "batch",
+        "export",
+        "objects",
+        "follow",
+        "image",
+        "preview",
+    } <= set(done)
     for made in ("demo.mp4", "film.mp4", "volumes/short.mp4.zarr", "things.json", "labels.png"):
         assert (place / made).exists(), made
     assert list((place / "tables").iterdir())

@@ -14,23 +14,30 @@ from fuzz import volumes
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs an alarm clock")
 
 
-@pytest.fixture(autouse=True)
-def _tiny_segmenter(monkeypatch):
-    standin.take_over(monkeypatch)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return a folder with sound volumes, and these."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    with pytest.MonkeyPatch.context() as patch:
+        standin.take_over(patch)
+        yield folder, volumes.build_bases(folder)
 
 
-def test_damaged_volumes_are_refused_or_read_rightly(tmp_path):
-    failures = volumes.campaign(8, 0, tmp_path)
+def test_damaged_volumes_are_refused_or_read_rightly(made):
+    folder, bases = made
+    failures = volumes.campaign(6, 0, folder, bases=bases)
     assert not failures, "\n\n".join(failures)
 
 
-def test_the_campaign_would_notice(tmp_path, monkeypatch):
+def test_the_campaign_would_notice(made, monkeypatch):
     """Readers that take a missing chunk for zeros, as Zarr does, are found out."""
-    (base, *_) = volumes.build_bases(tmp_path)
+    folder, (base, *_) = made
     monkeypatch.setattr(volumes.store.stored.StoredArray, "require", lambda *_: None)
-    target = shutil.copytree(base.path, tmp_path / "damaged.zarr")
+    monkeypatch.setattr(volumes, "COMMANDS", ())
+    monkeypatch.setattr(volumes, "WRITING", ())
+    target = shutil.copytree(base.path, folder / "lacking.zarr")
     (target / "labels/ids/0/c/1/0/0").unlink()
-    found = dict(volumes.problems(target, base, tmp_path, must_notice=True))
+    found = dict(volumes.problems(target, base, folder, must_notice=True))
     assert {"ids", "ids slice", "at", "replay"} <= set(found)
 
 

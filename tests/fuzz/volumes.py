@@ -32,7 +32,7 @@ from aaams_stream.errors import AaamsError
 from aaams_stream.run.segment_video import Interrupted
 from aaams_stream.run.stream import replay
 
-FRAMES, PATIENCE = 21, 60  # seconds for one command
+FRAMES, PATIENCE = 21, 60  # seconds of processor time for one command
 SETTINGS = ("--set", "stream.segments=12")
 
 
@@ -45,14 +45,18 @@ class Base(NamedTuple):
 
 
 def campaign(
-    limit: int | float, seed: int, folder: Path, tell: Callable[[str], None] | None = None
+    limit: int | float,
+    seed: int,
+    folder: Path,
+    tell: Callable[[str], None] | None = None,
+    bases: list[Base] | None = None,
 ) -> list[str]:
     """Damage volumes `limit` times, or for so many seconds if it is a float; return failures.
 
-    tell: called with each as it is found.
+    tell: called with each as it is found; bases: what `build_bases` made in this folder before.
     """
     rng = random.Random(seed)
-    bases = build_bases(folder)
+    bases = bases or build_bases(folder)
     failures: list[str] = []
     begun, count = time.monotonic(), 0
     while count < limit if isinstance(limit, int) else time.monotonic() - begun < limit:
@@ -139,8 +143,10 @@ def outcome_of(action: Callable[[], Any]) -> str:
     def ring(signum: int, frame: Any) -> None:
         raise TimeoutError(f"took more than {PATIENCE} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(PATIENCE)
+    # of processor time, so that a busy machine is no hang; who waits for nothing has an hour
+    before = {kind: signal.signal(kind, ring) for kind in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+    signal.alarm(3600)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -150,8 +156,10 @@ def outcome_of(action: Callable[[], Any]) -> str:
     except BaseException:
         return f"failed: {traceback.format_exc()}"
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
 
 def digest(value: Any) -> str:
