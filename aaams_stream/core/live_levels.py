@@ -240,19 +240,25 @@ class LiveLevels:
 
     def _cut(self, tree: _Tree, segments: int) -> NDArray[np.int64]:
         """Return a number of the group of each track that is remembered."""
-        here = self._ids[self._last == self._frames - 1]
-        if len(here) <= segments:
+        here = self._last == self._frames - 1
+        if np.count_nonzero(here) <= segments:
             return np.arange(len(self._ids))
-        of_tree = np.empty(len(tree.ids), np.int32)
-        shown = np.isin(tree.ids, here, assume_unique=True)
-        kernels.cut_shown(tree.survivor, tree.absorbed, shown, segments, of_tree)
         known, at = self._in_tree(tree)
+        rounds = self._hosts(known)
+        lone = ~known
+        for born, _ in rounds:
+            lone[born] = False
+        apart = np.count_nonzero(lone & here)  # born since, and touching nothing that is known
+        of_tree = np.empty(len(tree.ids), np.int32)
+        shown = np.isin(tree.ids, self._ids[here], assume_unique=True)
+        kernels.cut_shown(tree.survivor, tree.absorbed, shown, max(segments - apart, 1), of_tree)
         group = np.where(known, of_tree[at], -1).astype(np.int64)
-        for born, host in self._hosts(known):
+        for born, host in rounds:
             group[born] = group[host]
-        lone = np.flatnonzero(group < 0)
-        group[lone] = len(tree.ids) + lone
-        return group
+        # each of them is a group of its own, as far as there is room for it
+        alone = np.concatenate([np.flatnonzero(lone & here), np.flatnonzero(lone & ~here)])
+        group[alone] = len(tree.ids) + np.minimum(np.arange(len(alone)), segments - 2)
+        return group if segments > 1 else np.zeros_like(group)
 
     def merges(self) -> NDArray[np.int32]:
         """Return the whole tree of the last frame: pairs of rows of its segments (n, 2), in order.
