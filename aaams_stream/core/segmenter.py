@@ -167,10 +167,14 @@ def _cold_start(
     density = grid.pixels.density
     graph = build_rag(grid.pixels.owner, picture, density, tuning)
     min_area = _min_areas(picture, params, tuning)[0]
-    tree = build_tree(graph, params, tuning, min_area, bulk=True)
+    clear = dataclasses.replace(tuning, faint=0.0)
+    tree = build_tree(graph, params, clear, min_area, bulk=True)
     level = params.post.threshold
     if params.stream.segments:
-        level = max(tree.level_of(params.stream.segments), tuning.noise_level)
+        level = tree.level_of(params.stream.segments)
+        if level < tuning.noise_level:  # no edge is sought below the noise to reach a number
+            tree = build_tree(graph, params, tuning, min_area, bulk=True)
+            level = tuning.noise_level
     segment_of_region = tree.segment_of_region(level=level)
     labels = np.empty_like(graph.regions)
     label_maps.apply_lut(graph.regions, segment_of_region, labels)
@@ -246,6 +250,8 @@ def _merge(
         state.level * (1.0 if few else tuning.one_origin),
         state.level * tuning.two_tracks,
     )
+    if state.level > tuning.noise_level:  # the number wanted is met without what is faint
+        tuning = dataclasses.replace(tuning, faint=0.0)
     criterion = merge_criterion(params, tuning, bulk=True)
     tree = merge_regions(graph, origins, min_areas, criterion, limits)
     part_of_region = tree.segment_of_region(level=np.inf)
