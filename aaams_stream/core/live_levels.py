@@ -238,27 +238,13 @@ class LiveLevels:
             self._named.popitem(last=False)
         return self._ids, names
 
-    def _cut(self, tree: _Tree, segments: int) -> NDArray[np.int64]:
+    def _cut(self, tree: _Tree, segments: int) -> NDArray[np.int32]:
         """Return a number of the group of each track that is remembered."""
         here = self._last == self._frames - 1
-        if np.count_nonzero(here) <= segments:
-            return np.arange(len(self._ids))
-        known, at = self._in_tree(tree)
-        rounds = self._hosts(known)
-        lone = ~known
-        for born, _ in rounds:
-            lone[born] = False
-        apart = np.count_nonzero(lone & here)  # born since, and touching nothing that is known
-        of_tree = np.empty(len(tree.ids), np.int32)
-        shown = np.isin(tree.ids, self._ids[here], assume_unique=True)
-        kernels.cut_shown(tree.survivor, tree.absorbed, shown, max(segments - apart, 1), of_tree)
-        group = np.where(known, of_tree[at], -1).astype(np.int64)
-        for born, host in rounds:
-            group[born] = group[host]
-        # each of them is a group of its own, as far as there is room for it
-        alone = np.concatenate([np.flatnonzero(lone & here), np.flatnonzero(lone & ~here)])
-        group[alone] = len(tree.ids) + np.minimum(np.arange(len(alone)), segments - 2)
-        return group if segments > 1 else np.zeros_like(group)
+        group = np.arange(len(self._ids), dtype=np.int32)
+        if np.count_nonzero(here) > segments:
+            kernels.cut_shown(*self._all_merges(tree), here, segments, group)
+        return group
 
     def merges(self) -> NDArray[np.int32]:
         """Return the whole tree of the last frame: pairs of rows of its segments (n, 2), in order.
@@ -270,18 +256,30 @@ class LiveLevels:
         here = np.flatnonzero(self._last == self._frames - 1)
         if tree is None or len(here) < 2:
             return np.zeros((0, 2), np.int32)
-        known, _ = self._in_tree(tree)
-        place = np.searchsorted(self._ids, tree.ids)  # what a tree knows is remembered
-        rounds = self._hosts(known)
-        survivor = np.concatenate([*(host for _, host in rounds), place[tree.survivor]])
-        absorbed = np.concatenate([*(born for born, _ in rounds), place[tree.absorbed]])
         shown = np.full(len(self._ids), -1, np.int32)
         shown[here] = np.arange(len(here))
+        survivor, absorbed = self._all_merges(tree)
         pairs = np.empty((len(survivor), 2), np.int32)
-        count = kernels.list_shown(
-            survivor.astype(np.int32), absorbed.astype(np.int32), shown, pairs
-        )
+        count = kernels.list_shown(survivor, absorbed, shown, pairs)
         return pairs[:count]
+
+    def _all_merges(self, tree: _Tree) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the merges of all rows, in order, the row that stands for both first.
+
+        What was born since the tree was built joins others before it; what touches nothing that is
+        known joins the rest after it.
+        """
+        known, _ = self._in_tree(tree)
+        rounds = self._hosts(known)
+        alone = ~known
+        for born, _ in rounds:
+            alone[born] = False
+        lone = np.flatnonzero(alone)
+        place = np.searchsorted(self._ids, tree.ids)  # what a tree knows is remembered
+        root = np.full(len(lone), place[0])  # the lowest stands for all
+        survivor = np.concatenate([*(host for _, host in rounds), place[tree.survivor], root])
+        absorbed = np.concatenate([*(born for born, _ in rounds), place[tree.absorbed], lone])
+        return survivor.astype(np.int32), absorbed.astype(np.int32)
 
     def _in_tree(self, tree: _Tree) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Return which tracks that are remembered the tree knows, and their rows in it."""
@@ -374,7 +372,7 @@ def _rebound(known: _Named, names: NDArray[np.uint32]) -> _Named:
 
 def _names(
     ids: NDArray[np.uint32],
-    group: NDArray[np.int64],
+    group: NDArray[np.int32],
     weight: NDArray[np.float64],
     old: NDArray[np.uint32],
 ) -> NDArray[np.uint32]:

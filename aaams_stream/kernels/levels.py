@@ -14,6 +14,7 @@ from numba import njit
 from aaams_stream.kernels.common import (
     bhattacharyya,
     filled,
+    find_root,
     heap_with_room,
     numbers,
     pop,
@@ -500,7 +501,7 @@ def resolve_nodes(survivor, absorbed, span, rows):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cut_shown(survivor, absorbed, shown, segments, group):
-    """Write the lowest row of the group of each row, with so many merges that few enough show.
+    """Write the row that stands for the group of each row, after so many merges that few show.
 
     shown (k,) bool: which rows are seen; a group shows if one of its rows is. Writes group (k,)
     int32 with at most `segments` groups that show.
@@ -520,8 +521,8 @@ def cut_shown(survivor, absorbed, shown, segments, group):
             count -= 1
         shows[a] = shows[a] or shows[b]
         i += 1
-    for r in range(group.size):  # a parent is the lower one: its group is known by then
-        group[r] = group[parent[r]] if parent[r] != r else r
+    for r in range(group.size):
+        group[r] = find_root(parent, np.int32(r))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -21,7 +21,7 @@ from aaams_stream.params import DomainParams, Params, PostParams, resolve, shipp
         ("space.epsilon2=-1", "space.epsilon2 must be in 0..1e8, got -1.0"),
         ("space.epsilon2=inf", "space.epsilon2 must be finite"),
         ("core.delta=0", "core.delta must be > 0"),
-        ("core.max_iterations=0", "core.max_iterations must be >= 1, got 0"),
+        ("core.max_iterations=0", r"core.max_iterations must be >= 1 and below 2\*\*31, got 0"),
         ("core.max_iterations=2.5", "core.max_iterations must be of type int, got 2.5"),
         ("core.min_merge_share=1", r"core.min_merge_share must be in \[0, 1\), got 1.0"),
         ("post.min_size=0", "post.min_size must be"),

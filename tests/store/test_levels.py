@@ -29,6 +29,8 @@ def tree_of(merges, identities, frames=()):
     root = zarr.create_group({})
     layout.create_final_table(root, "hierarchy", 16)
     layout.write_final_table(root, "hierarchy", merges)
+    labels = root.create_group("labels/ids")  # how many frames there are
+    labels.create_array("0", shape=(len(frames), 1, 1), dtype=np.uint32)
     segments = root.create_group("segments")
     offsets = np.cumsum([0, *map(len, frames)]).astype(np.uint64)
     segments.create_array("offsets", data=offsets)
