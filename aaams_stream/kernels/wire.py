@@ -27,7 +27,7 @@ def code_runs(rows, lengths, count, width, codes, values):
     while at < count:
         end, x = at, 0
         while x < width:
-            x += lengths[end]
+            x += int(lengths[end])  # as plain Python too: lines may be long
             end += 1
         i, over = above, 0  # the run above that is next, and where it begins
         begin, before = 0, 0
@@ -39,7 +39,7 @@ def code_runs(rows, lengths, count, width, codes, values):
                 if rows[k] == rows[j] and place >= begin - 3:
                     matched = True
                     break
-                place += lengths[k]
+                place += int(lengths[k])
                 k += 1
             if matched:
                 for _ in range(k - i):
@@ -47,21 +47,21 @@ def code_runs(rows, lengths, count, width, codes, values):
                     n += 1
                 codes[n] = KEEP + begin - place
                 n += 1
-                i, over = k + 1, place + lengths[k]
+                i, over = k + 1, place + int(lengths[k])
             elif i < above_end and rows[i] == rows[j]:
                 codes[n] = FAR
                 n += 1
                 moved = begin - over
                 v = put(values, v, 2 * moved if moved >= 0 else -2 * moved - 1)
-                over += lengths[i]
+                over += int(lengths[i])
                 i += 1
             else:
                 codes[n] = NEW
                 n += 1
                 v = put(values, v, begin - before)
-                v = put(values, v, rows[j])
+                v = put(values, v, int(rows[j]))
             before = begin
-            begin += lengths[j]
+            begin += int(lengths[j])
         codes[n] = END
         n += 1
         above, above_end, at = at, end, end
