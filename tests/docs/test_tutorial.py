@@ -21,7 +21,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
         exec(compile(block, "tutorial.md", "exec"), names)
     plt.close("all")
     said = capsys.readouterr().out
-    assert "<Volume demo.zarr: 48 frames, 320x240, complete>" in said
+    assert "<Volume demo.zarr: 48 frames, 320x240, 24 fps, complete, with video and levels>" in said
     assert len(names["movers"]) >= 2
     for name in ("tracks.png", "followed.png"):
         assert (tmp_path / name).stat().st_size > 5000

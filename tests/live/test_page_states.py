@@ -170,8 +170,10 @@ def test_page_says_that_the_preview_does_not_answer(page, site, monkeypatch):
         return head(messages, viewers)
 
     monkeypatch.setattr(Messages, "_head", wait)
-    check(page, "silent", "no answer for", "does not answer")
-    go_on.set()
+    try:
+        check(page, "silent", "no answer for", "does not answer")
+    finally:
+        go_on.set()
     wait_for_state(page, "running")
 
 
