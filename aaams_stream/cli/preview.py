@@ -166,8 +166,6 @@ def _check(args: argparse.Namespace) -> None:
         len(args.token) >= _LEAST_TOKEN and args.token.isascii() and args.token.isalnum()
     ):
         raise ConfigError(f"--token must be {_LEAST_TOKEN} or more letters and digits")
-    if args.max_recording is not None and args.max_recording < 0:
-        raise ConfigError(f"--max-recording must be >= 0, got {float(args.max_recording):g}")
     if args.token is not None and args.no_token:
         raise ConfigError("--token and --no-token contradict each other; give one of them")
     if args.no_token and args.host not in (LOOPBACK, "localhost", "::1"):

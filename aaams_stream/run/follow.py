@@ -160,7 +160,7 @@ def frames_of_volume(
     if source is None and volume.video is not None:
         stored = volume.video
         for t in range(first, -1, -1):
-            rgb = np.ascontiguousarray(stored[t].transpose(1, 2, 0))
+            rgb = np.ascontiguousarray(stored[t])
             yield frame_at(volume, t, float(times[t]), rgb)
         return
     # a film is decoded forwards: its pictures wait on the disk, not in memory

@@ -123,7 +123,7 @@ def test_problems_are_one_line_and_exit_2_before_anything_is_begun(videos, tmp_p
         (videos, tmp_path / "a.mkv", "-o", out),
         (videos, "-o", out, "--jobs", 0),
         (videos, "-o", out, "--every", 0),
-        (videos, "-o", out, "--segments", 0),
+        (videos, "-o", out, "--segments", -1),
         (videos, "-o", out, "--set", "nothing.here=1"),
         (videos, "-o", out, "--overlay", videos / "films"),
     ):

@@ -32,7 +32,6 @@ pytestmark = pytest.mark.usefixtures("compiled")
         (("demo", "--token", "short"), "--token must be 16 or more letters and digits"),
         (("demo", "--token", "a" * 16, "--no-token"), "--token and --no-token contradict"),
         (("demo", "--host", "0.0.0.0", "--no-token"), "--no-token: 0.0.0.0 can be reached"),
-        (("demo", "--max-recording", "-5"), "--max-recording must be >= 0, got -5"),
         (("demo", "--config", "nothing"), "nothing: no such configuration; expected a TOML file"),
         (("demo", "--host", "192.0.2.7", "--no-open"), "192.0.2.7:0: cannot be listened on"),
     ],
@@ -42,6 +41,13 @@ def test_preview_says_in_one_line_what_cannot_be_shown(words, message, capsys):
         pytest.skip("cameras are found by their device files on Linux alone")
     assert main(["preview", *words, "--quiet"]) == 2
     assert capsys.readouterr().err.startswith(f"error: {message}")
+
+
+def test_preview_records_for_no_time_below_zero(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["preview", "demo", "--max-recording", "-5"])
+    assert stop.value.code == 2
+    assert "--max-recording: expected seconds or [hh:]mm:ss, got '-5'" in capsys.readouterr().err
 
 
 def run_preview(*words):

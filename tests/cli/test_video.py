@@ -140,7 +140,7 @@ def test_problems_are_one_line_and_exit_2(run, clip, tmp_path):
         ("segment", clip, "-o", taken, "--resume", "--set", "post.level=9"),
         ("segment", "demo", "-o", taken, "--resume"),
         ("segment", clip, "-o", empty / "new.zarr"),
-        ("segment", clip, "-o", new, "--segments", 0),
+        ("segment", clip, "-o", new, "--segments", -1),
         ("segment", clip, "-o", new, "--set", "nothing.here=1"),
         ("segment", clip, "-o", new, "--config", tmp_path / "none.toml"),
         ("info", new),
