@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aaams_stream.cluster.door import segment_video
     from aaams_stream.core.image import ImageSegmentation
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
     from aaams_stream.params import Params
     from aaams_stream.points import AAAMS
     from aaams_stream.run.compiled import Segmenter, segment_image
-    from aaams_stream.run.segment_video import segment_video
     from aaams_stream.run.stream import replay, stream
-    from aaams_stream.store import Volume, open_volume
+    from aaams_stream.store import Volume, open_volume, pack
 
 # What happens is logged under the names of modules; nobody hears of it who does not ask.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name lives. Imported on first use, because numba and OpenCV take seconds.
 _HOMES = {
@@ -56,10 +56,11 @@ _HOMES = {
     "keep_following": "objects.tracker",
     "mask_at": "objects.tracker",
     "open_volume": "store",
+    "pack": "store",
     "pool": "core.pool",
     "replay": "run.stream",
     "segment_image": "run.compiled",
-    "segment_video": "run.segment_video",
+    "segment_video": "cluster.door",
     "stream": "run.stream",
 }
 
@@ -87,6 +88,7 @@ __all__ = [
     "keep_following",
     "mask_at",
     "open_volume",
+    "pack",
     "pool",
     "replay",
     "segment_image",

@@ -17,12 +17,14 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
+import llvmlite.binding
 import numba
 
 from aaams_stream import kernels
@@ -38,13 +40,22 @@ STREAM_FILES = (
     *("mean_shift", "measure", "merge_tree", "modes", "motion_split", "propagate", "recover"),
     *("refine", "refresh", "region_graph", "transport", "upsample", "wire"),
 )
+# And those that following an object takes beside them.
+FOLLOWING_FILES = ("rle", "tracker")
 _log = logging.getLogger(__name__)
 Kernel: TypeAlias = Any  # numba's dispatcher, of which parts are needed that have no types
 _COMPILING = "AAAMS_STREAM_COMPILING"  # set in the environment of the processes that compile
 _SHARES = 2  # processes that compile at a time, where there are as many cores
 _LOOK_SECONDS = 0.5  # between looks how far compiling has come
+_ASIDE = 10  # how much nicer a process is that steps aside
 _listeners: list[Callable[[int, int], None]] = []
 _UNUSED = 30 * 24 * 3600.0  # seconds after which the compiled code of other sources is removed
+
+
+def processor() -> str:
+    """Return what code is compiled for: last digits belong to it, where loops have fastmath."""
+    features = zlib.crc32(llvmlite.binding.get_host_cpu_features().flatten().encode())
+    return f"{llvmlite.binding.get_host_cpu_name()} {features:08x}"
 
 
 class Call(NamedTuple):
@@ -96,9 +107,30 @@ def compile_ahead() -> None:
         _tell(done=True)
 
 
+def compile_following() -> None:
+    """Have the kernels of following compiled by another process that steps aside, if need be.
+
+    A thread that compiles holds the interpreter: a picture that runs meanwhile would stand still.
+    """
+    if _COMPILING in os.environ or are_compiled(FOLLOWING_FILES):
+        return
+    if not sys.executable or getattr(sys, "frozen", False):
+        return
+    compile_ahead()  # what is needed first
+    with suppress(OSError), _only_one(kernels.CACHE_FOLDER):
+        if not are_compiled(FOLLOWING_FILES):
+            _log.info("compiling kernels for following, once, into %s", kernels.CACHE_FOLDER)
+            _warm_up("export", aside=True)
+
+
 def stream_is_compiled() -> bool:
     """Return whether images and streams will find all their kernels compiled for this machine."""
-    found = [kernel for file in STREAM_FILES for kernel in kernels_of(file)]
+    return are_compiled(STREAM_FILES)
+
+
+def are_compiled(files: Sequence[str]) -> bool:
+    """Return whether all kernels of some files are compiled for this machine."""
+    found = [kernel for file in files for kernel in kernels_of(file)]
     # What numba copies into its callers is never compiled by itself.
     return all(is_compiled(k) for k in found if k.targetoptions.get("inline") != "always")
 
@@ -246,8 +278,11 @@ def _tell(done: bool = False) -> None:
         listener(total if done else min(count, total - 1), total)
 
 
-def _warm_up(*words: str) -> None:
-    """Run `aaams-stream warmup` with these words in a process that does not outlive this call."""
+def _warm_up(*words: str, aside: bool = False) -> None:
+    """Run `aaams-stream warmup` with these words in a process that does not outlive this call.
+
+    aside: whether it leaves the processors to others that want them.
+    """
     environment = {
         **os.environ,
         _COMPILING: "1",
@@ -265,12 +300,16 @@ def _warm_up(*words: str) -> None:
         start_new_session=True,  # so that it can be ended with those it forked
     )
     try:
+        if aside and hasattr(os, "setpriority"):
+            with suppress(OSError):  # it may be over
+                os.setpriority(os.PRIO_PROCESS, process.pid, _ASIDE)
         while True:
             try:
                 process.wait(_LOOK_SECONDS)
                 return
             except subprocess.TimeoutExpired:
-                _tell()
+                if not aside:
+                    _tell()
     finally:
         if process.poll() is None:
             _end(process)

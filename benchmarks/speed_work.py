@@ -197,8 +197,8 @@ def volume(
     Time runs from the first settled frame until the volume is complete. `others` is the share of
     the cores that other processes used meanwhile.
     """
+    from aaams_stream.cluster.door import segment_video
     from aaams_stream.model import Clip
-    from aaams_stream.run.segment_video import segment_video
     from aaams_stream.source import open_source
 
     params = settings(config, changes)
@@ -246,8 +246,8 @@ def memory(
     clip: str, size: tuple[int, int], frames: int, config: str, changes: Sequence[str]
 ) -> dict[str, Any]:
     """Segment the clip in a loop; tell the most the process held, and what it held on its way."""
+    from aaams_stream.cluster.door import segment_video
     from aaams_stream.model import Clip
-    from aaams_stream.run.segment_video import segment_video
     from aaams_stream.source import open_source
 
     params = settings(config, changes)

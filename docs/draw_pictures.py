@@ -38,6 +38,7 @@ from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.model import HIERARCHY_DTYPE, EventKind
+from aaams_stream.run.warmup import warm_following
 from aaams_stream.source import Source, open_source
 from aaams_stream.source.demo import POSTER, demo_frame
 
@@ -221,12 +222,13 @@ def draw_modes() -> None:
 
 
 def draw_preview() -> None:
-    """Take a picture of the live page, with the balloon of the demo chosen."""
+    """Take a picture of the live page, following the balloon of the demo."""
     from playwright.sync_api import sync_playwright
 
     def reopen() -> Source:
         return open_source("demo")
 
+    warm_following()
     loop = LiveLoop(reopen(), Params.load("realtime"), fps=0, reopen=reopen)
     path = FOLDER / "preview.jpg"
     with (
@@ -236,18 +238,21 @@ def draw_preview() -> None:
     ):
         flags = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=which("chromium"), args=flags)
-        page = browser.new_page(viewport={"width": 1040, "height": 700})
+        page = browser.new_page(viewport={"width": 1160, "height": 760})
         page.goto(server.url)
         page.wait_for_selector("#curtain", state="hidden")
-        while loop.wait(0, 0)[1].segmentation.time % 4 < 2.5:
+        while not 0.3 < loop.wait(0, 0)[1].segmentation.time % 4 < 0.8:
             page.wait_for_timeout(20)
-        page.click("#views >> text=Ids")
+        loop.pause()
+        page.wait_for_timeout(500)
         frame = loop.wait(0, 0)[1]
         y, x = np.argwhere(demo_frame(round(24 * frame.segmentation.time) % 96).truth == 6).mean(0)
         box = page.locator("#picture").bounding_box()
         at = {"x": x / 320 * box["width"], "y": y / 240 * box["height"]}
         page.click("#picture", position=at)
-        page.wait_for_timeout(700)
+        page.wait_for_selector("#objects li")
+        loop.resume()
+        page.wait_for_timeout(1600)  # its way of late
         page.screenshot(path=path, type="jpeg", quality=88)
         browser.close()
     print(f"{path.name}: {_kilobytes(path)} kB")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from aaams_stream import AaamsError, Params
 from aaams_stream.live import LiveLoop
+from aaams_stream.live.browser import open_browser
 from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
 from aaams_stream.model import Clip
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with PreviewServer(loop, commands) as page:
             print(page.url, flush=True)
             if args.seconds == float("inf"):
-                webbrowser.open(page.url)
+                open_browser(page.url)
             begun = told = time.monotonic()
             try:
                 for shown in loop.frames():

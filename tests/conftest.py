@@ -43,9 +43,10 @@ def no_thread_left_behind() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def compiled() -> None:
     """Have the kernels of a stream compiled: a test that waits for frames waits for no compiler."""
-    from aaams_stream.run.warmup import warm_stream
+    from aaams_stream.run.warmup import warm_following, warm_stream
 
     warm_stream()
+    warm_following()
 
 
 @pytest.fixture
@@ -62,3 +63,22 @@ def decoded(monkeypatch):
 
     monkeypatch.setattr(Deinterlacer, "push", counted)
     return pictures
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, str]]:
+    """Serve S3 on loopback; return the environment that leads there."""
+    from support.buckets import serving_s3
+
+    with serving_s3() as environment:
+        yield environment
+
+
+@pytest.fixture
+def bucket(s3, monkeypatch, request) -> str:
+    """Return an address in a bucket below which nothing lies yet."""
+    from support.buckets import BUCKET
+
+    for name, value in s3.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{abs(hash(request.node.nodeid)):x}"

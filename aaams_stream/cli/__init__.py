@@ -21,7 +21,7 @@ from aaams_stream.errors import AaamsError
 from aaams_stream.run.interrupt import raising_stop
 
 ROOMS = (
-    *("image", "warmup", "video", "batch", "levels", "follow", "check"),
+    *("image", "warmup", "video", "batch", "levels", "follow", "check", "pack"),
     *("evaluate", "export", "preview", "doctor", "completion"),
 )
 

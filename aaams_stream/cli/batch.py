@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aaams_stream.cli import options
@@ -19,6 +19,7 @@ from aaams_stream.paths import expanded
 
 if TYPE_CHECKING:
     from aaams_stream.run.batch import Outcome, Standing
+    from aaams_stream.run.videos import Task
 
 _RULES = """
 A folder is searched in depth for videos; one that has only images is a clip of these. The volume of
@@ -60,6 +61,7 @@ def add_commands(commands: Any) -> None:
         resume="continue incomplete volumes, as is done anyway",
         overwrite="replace existing volumes, also those that are complete",
     )
+    options.add_cluster(batch)
     options.add_settings(batch)
     options.add_reporting(batch)
     batch.set_defaults(run=run_batch)
@@ -72,6 +74,7 @@ def run_batch(args: argparse.Namespace) -> int:
     params = options.read_stream_settings(args)
     from aaams_stream.model import Clip
     from aaams_stream.run import batch, videos
+    from aaams_stream.run.region import read_roi
     from aaams_stream.run.segment_video import Job
     from aaams_stream.source import check_clip
 
@@ -90,6 +93,7 @@ def run_batch(args: argparse.Namespace) -> int:
         resume=not args.overwrite,
         overwrite=args.overwrite,
         at=args.at,
+        roi=read_roi(args.mask),
     )
     tasks = videos.plan(videos.find_videos(args.videos), volumes, like, films)
     options.say_if_cold(args.quiet)
@@ -103,7 +107,10 @@ def run_batch(args: argparse.Namespace) -> int:
         meter.show(standing)
 
     try:
-        outcomes = batch.run_batch(tasks, args.jobs, show)
+        if args.dask is None and args.stretch is None:
+            outcomes = batch.run_batch(tasks, args.jobs, show)
+        else:
+            outcomes = _on_cluster(args, tasks, show)
     finally:
         meter.close()
     _report(args, outcomes, time.monotonic() - begun)
@@ -114,6 +121,18 @@ def run_batch(args: argparse.Namespace) -> int:
     if any(not failure.trace for failure in failures):
         return 2
     return 1 if failures else 0  # as after a bug in any other command
+
+
+def _on_cluster(
+    args: argparse.Namespace, tasks: Sequence[Task], show: Callable[[Standing], None]
+) -> list[Outcome]:
+    """Segment the videos in parts, on a cluster if one is named."""
+    from aaams_stream.cluster.batch import run_batch_in_parts
+
+    if args.jobs is not None:
+        raise ConfigError("--jobs goes with neither --dask nor --stretch: workers do parts")
+    with options.cluster_of(args) as client:
+        return run_batch_in_parts(tasks, client, args.stretch, show)
 
 
 def _report(args: argparse.Namespace, outcomes: Sequence[Outcome], seconds: float) -> None:

@@ -91,7 +91,7 @@ def run_follow(args: argparse.Namespace) -> int:
 
     meter = Meter(args.quiet)
     begun = time.monotonic()
-    groups = None if is_volume(Path(args.input)) else args.at  # a volume is seen in groups itself
+    groups = None if is_volume(args.input) else args.at  # a volume is seen in groups itself
     start = Start(args.frame, args.mask, tuple(args.click), tuple(args.without), groups)
     try:
         report = follow_video(
@@ -117,10 +117,10 @@ def frames_of(args: argparse.Namespace) -> Generator[FrameSegmentation]:
     from aaams_stream.store import is_volume
 
     params = options.read_settings(args)
-    if is_volume(Path(args.input)):
+    if is_volume(args.input):
         from aaams_stream.run.follow import frames_of_volume
         from aaams_stream.store import open_volume
-        from aaams_stream.store.volume import require_complete
+        from aaams_stream.store.tables import require_complete
 
         volume = open_volume(args.input)
         require_complete(volume, "objects are followed to its end")

@@ -100,8 +100,10 @@ def _number(value: float) -> str:
 def run_levels(args: argparse.Namespace) -> int:
     """Add levels to a volume."""
     from aaams_stream.jit import compile_ahead
-    from aaams_stream.store import add_levels, materialise, open_volume
+    from aaams_stream.store import add_levels, materialise, open_volume, require_complete
 
+    # first: a wrong name must not cost the time to compile
+    require_complete(open_volume(args.volume), "levels are found at the end")
     options.say_if_cold(args.quiet)
     compile_ahead()
     begun = time.monotonic()

@@ -169,6 +169,8 @@ def _line_of(outcome: Outcome) -> str:
 def _pace(progress: Progress) -> str:
     pace = "getting ready" if progress.fps is None else f"{progress.fps:.1f} fps"
     rest = f"{pace}, {progress.segments} segments, {progress.warm:.0%} warm"
+    if progress.note:
+        rest += f", {progress.note}"
     if progress.stopping:
         rest += ", finishing the chunk at hand (Ctrl-C again stops at once)"
     elif progress.seconds_left is not None:

@@ -7,6 +7,8 @@ import math
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ from aaams_stream.errors import ConfigError
 from aaams_stream.params import Params, shipped
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from aaams_stream.model import Timecode
     from aaams_stream.store import Volume
 
@@ -72,11 +76,21 @@ def add_clip(parser: argparse.ArgumentParser) -> None:
         "--every", metavar="N", type=whole_number, default=1, help="keep each N-th frame"
     )
     group.add_argument("--size", metavar="WxH", type=size, help="scale the frames")
+    add_mask(group)
     group.add_argument(
         "--segments",
         metavar="N",
         type=whole_number,
         help="wanted number per frame; 0: as many as post.level makes",
+    )
+
+
+def add_mask(group: argparse._ArgumentGroup) -> None:
+    """Add which part of each frame is segmented."""
+    group.add_argument(
+        "--mask",
+        metavar="IMAGE",
+        help="segment only where this image, as large as the frames, is above 0; the rest has id 0",
     )
 
 
@@ -106,6 +120,37 @@ def read_stream_settings(args: argparse.Namespace) -> Params:
     if args.segments < 0:
         raise ConfigError(f"--segments must be >= 0, got {args.segments}")
     return params.updated({"stream": {"segments": args.segments}})
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add --dask and --stretch."""
+    group = parser.add_argument_group("on many machines")
+    group.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="segment in parts on a cluster: tcp://HOST:PORT or the file of a Dask scheduler, or "
+        "local:N for N workers on this machine; the volume is that of one pass, byte for byte, and "
+        "the same command goes on after a crash",
+    )
+    group.add_argument(
+        "--stretch",
+        metavar="SECONDS",
+        type=seconds,
+        help="parts of this length instead of whole scenes, for films without scene changes, with "
+        "or without --dask; parts are stitched, so that ids differ a little from those of one pass",
+    )
+
+
+@contextmanager
+def cluster_of(args: argparse.Namespace) -> Iterator[Client | None]:
+    """Give a client of the cluster that --dask names; None where it is not given."""
+    if args.dask is None:
+        yield None
+        return
+    from aaams_stream.cluster.connect import connected
+
+    with connected(args.dask) as client:
+        yield client
 
 
 def use_threads(count: str | None = None) -> None:

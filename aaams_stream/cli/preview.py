@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import atexit
-import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aaams_stream.cli import options
@@ -26,10 +23,6 @@ CONFIG = "realtime"
 LOOPBACK = "127.0.0.1"
 _LEAST_TOKEN = 16  # characters
 _GRACE = 3.0  # seconds the last viewer may be gone, as when it loads the page again
-_LEAD = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0;url={url}"><title>aaams-stream preview</title>
-<p><a href="{url}">To the preview</a>
-"""
 _FAREWELL = 1.0  # seconds in which viewers learn why it ends
 
 
@@ -51,6 +44,7 @@ def add_commands(commands: Parsers) -> None:
     )
     what = preview.add_argument_group("what is shown")
     what.add_argument("--size", metavar="WxH", type=options.size, help="scale the frames")
+    options.add_mask(what)
     what.add_argument(
         "--segments", metavar="N", type=options.whole_number, help="wanted number per frame"
     )
@@ -148,11 +142,16 @@ def open_loop(args: argparse.Namespace, params: Params) -> LiveLoop:
     def reopen() -> Source:
         return open_source(args.input, Clip(start=args.start, size=args.size))
 
+    from aaams_stream.run.region import read_roi
+
+    roi = read_roi(args.mask)
     source = reopen()
+    if roi is not None:
+        roi.require_size((source.height, source.width))
     from aaams_stream.live import LiveLoop
 
     endless = not source.live and not args.once
-    return LiveLoop(source, params, fps=args.fps, reopen=reopen if endless else None)
+    return LiveLoop(source, params, fps=args.fps, reopen=reopen if endless else None, roi=roi)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -177,6 +176,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _serve(args: argparse.Namespace, loop: LiveLoop, commands: Commands) -> None:
     from aaams_stream.live.access import is_loopback
+    from aaams_stream.live.browser import open_browser
     from aaams_stream.live.server import PreviewServer
 
     token = "" if args.no_token else args.token
@@ -189,21 +189,3 @@ def _serve(args: argparse.Namespace, loop: LiveLoop, commands: Commands) -> None
             if args.stop_when_left and server.idle(_GRACE):
                 return
         time.sleep(_FAREWELL)
-
-
-def open_browser(url: str) -> None:
-    """Open the page in a graphical browser; one for text would take the terminal.
-
-    The address goes through a file that only its owner can read: others of this machine see the
-    words with which a process was started, and would see the token.
-    """
-    import tempfile
-    import webbrowser
-
-    graphical = sys.platform in ("darwin", "win32")
-    if graphical or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        handle, name = tempfile.mkstemp(".html", "aaams-stream-")  # readable for its owner alone
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(_LEAD.format(url=url))
-        atexit.register(Path(name).unlink, missing_ok=True)
-        webbrowser.open(Path(name).as_uri())

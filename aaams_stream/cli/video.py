@@ -79,6 +79,7 @@ def _add_segment(commands: Any) -> None:
         resume="continue an incomplete volume where it ends",
         overwrite="replace an existing volume",
     )
+    options.add_cluster(segment)
     options.add_settings(segment)
     options.add_reporting(segment)
     segment.set_defaults(run=run_segment)
@@ -88,26 +89,31 @@ def run_segment(args: argparse.Namespace) -> int:
     """Segment a video; 130 after Ctrl-C and the like, with the volume valid and resumable."""
     params = options.read_stream_settings(args)
     options.say_if_cold(args.quiet)
-    from aaams_stream.run.segment_video import Interrupted, segment_video
+    from aaams_stream.cluster.door import segment_video
+    from aaams_stream.run.segment_video import Interrupted
 
     meter = Meter(args.quiet)
     code = 0
     try:
-        summary = segment_video(
-            args.input,
-            args.output,
-            params,
-            start=args.start,
-            duration=args.duration,
-            every=args.every,
-            size=args.size,
-            with_video=args.with_video,
-            resume=args.resume,
-            overwrite=args.overwrite,
-            overlay=args.overlay,
-            at=args.at,
-            progress=meter.frame,
-        )
+        with options.cluster_of(args) as client:
+            summary = segment_video(
+                args.input,
+                args.output,
+                params,
+                start=args.start,
+                duration=args.duration,
+                every=args.every,
+                size=args.size,
+                with_video=args.with_video,
+                resume=args.resume,
+                overwrite=args.overwrite,
+                overlay=args.overlay,
+                at=args.at,
+                roi=args.mask,
+                stretch=args.stretch,
+                client=client,
+                progress=meter.frame,
+            )
     except Interrupted as stopped:
         summary, code = stopped.summary, stopped.code
     finally:
@@ -116,7 +122,8 @@ def run_segment(args: argparse.Namespace) -> int:
         for warning in summary.warnings:
             print(f"warning: {warning}", file=sys.stderr)
     if code:
-        hint = "" if summary.complete else "; --resume continues"
+        again = "--resume continues" if args.dask is None else "run the same again to go on"
+        hint = "" if summary.complete else f"; {again}"
         print(f"interrupted: {summary.store} holds {summary.frames} frames{hint}", file=sys.stderr)
     kept = _kept_things(summary) if args.input == DEMO and not code else {}
     if args.json:
@@ -186,11 +193,11 @@ def gather(volume: Volume) -> dict[str, Any]:
     Seen at a level, segments, identities and events are those of groups.
     """
     from aaams_stream.params import Params
-    from aaams_stream.store import LevelView, size_on_disk
+    from aaams_stream.store import LevelView, size_of
 
     first, last = volume.time_span or (None, None)
     rows = volume.row_count("segments")
-    size = size_on_disk(volume.path)
+    size = size_of(volume.path)
     pixels = volume.frame_count * volume.width * volume.height
     defaults = Params().to_dict()
     changed = {
@@ -220,8 +227,9 @@ def gather(volume: Volume) -> dict[str, Any]:
         "merges": volume.merge_count if volume.has_levels else None,
         **at,
         "with_video": volume.video is not None,
+        **({} if volume.roi is None else {"masked": round(1 - float(volume.roi.mean()), 3)}),
         "bytes": size,
-        "bytes_per_pixel": round(size / pixels, 4) if pixels else None,
+        "bytes_per_pixel": round(size / pixels, 4) if pixels and size is not None else None,
         "changed_settings": changed,
         "version": volume.version,
     }

@@ -219,7 +219,8 @@ class _Naming:
         self, next_id: int, descent: _Descent, regions: Regions, tuning: Tuning
     ) -> int:
         """Give new ids to regions without one; note births, splits and returns."""
-        for a in sorted(self._came_back.union(np.flatnonzero(self.ids == 0).tolist())):
+        nameless = (self.ids == 0) & (self.track_of < 0)
+        for a in sorted(self._came_back.union(np.flatnonzero(nameless).tolist())):
             if a in self._came_back:
                 self.events.append((EventKind.RETURN, int(self.ids[a]), 0))
                 continue

@@ -33,7 +33,7 @@ class Labelled:
     @property
     def count(self) -> int:
         """How many segments there are."""
-        return len(self.state.tracks.ids)
+        return self.state.tracks.count
 
 
 def describe(labelled: Labelled, watch: Watch = stopwatch) -> FrameSegmentation:
@@ -42,12 +42,16 @@ def describe(labelled: Labelled, watch: Watch = stopwatch) -> FrameSegmentation:
     frame, picture = prepared.frame, prepared.picture
     seconds = dict(prepared.seconds)
     clock = watch(seconds)
-    labels = upsample(state.labels, prepared.small, frame, prepared.tuning)
+    outside = None if prepared.roi is None else prepared.roi.outside(frame.shape[:2])
+    labels = upsample(state.labels, prepared.small, frame, prepared.tuning, outside)
     if labels is not state.labels:
         clock("scale")
     tables = measure(state, labels, frame, picture, labelled.flow)
     clock("table")
     ids = np.empty(labels.shape, np.uint32)
     label_maps.apply_lut(labels, state.tracks.ids.view(np.int32), ids.view(np.int32))
+    if prepared.roi is not None:
+        ids = prepared.roi.paste(ids)
+        prepared.roi.shift(tables.segments)
     stats = {"segments": float(len(tables.segments)), "warm": labelled.explained, **seconds}
     return FrameSegmentation(state.index - 1, prepared.time, ids, *tables, labelled.events, stats)

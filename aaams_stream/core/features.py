@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import cv2
@@ -53,6 +53,14 @@ def picture(
     planes = lab_planes(rgb)
     smooth = smoothed(planes, rgb.shape[1])
     return Picture(planes, smooth, gradient_magnitude(smooth), luma)
+
+
+def painted(picture: Picture, outside: NDArray[np.bool_]) -> Picture:
+    """Return a picture whose `outside` (h, w) looks like nothing there is; edges stay."""
+    planes, smooth = picture.planes.copy(), picture.smooth.copy()
+    planes[:, :, : outside.shape[1]][:, outside] = FAR
+    smooth[:, outside] = FAR
+    return replace(picture, planes=planes, smooth=smooth)
 
 
 def as_rgb(image: Any) -> NDArray[np.uint8] | NDArray[np.uint16]:

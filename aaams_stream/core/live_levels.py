@@ -26,7 +26,7 @@ TIMES = 12  # moments of time that are remembered, of STRIDE frames each
 STRIDE = 6
 MEMORY = 32  # frames for which a track that is gone is remembered: it may tie others together
 # Frames between trees, later on; what comes in between joins a neighbour, which is a guess. At 25
-# groups the live tree keeps .955 of the final one's j_prop with 3, .944 with 4, .962 with 1.
+# groups the live tree keeps .955 of the final one's j_prop with 3, .950 with 4, .942 with 5.
 EVERY = 3
 KEPT = 8  # numbers of segments whose names are remembered
 _GROWTH = 2.0  # live: see LevelTuning.growth; the same figures in a sixth less time than with 1.3

@@ -56,11 +56,13 @@ def cluster_pixels(
     params: Params,
     tuning: Tuning,
     clock: Clock = no_clock,
+    outside: NDArray[np.bool_] | None = None,
 ) -> tuple[ClusterGrid, NDArray[np.int32], History]:
     """Run Alg. 1 from single pixels on L*a*b* planes (3, h, pitch) whose rows hold `width` pixels.
 
     Returns the grid, the clusters left in order of index, and what each iteration did.
-    `clock(stage)` is called when a stage ends, for timing.
+    `clock(stage)` is called when a stage ends, for timing. outside (h, w): of the region of
+    interest, in a colour of its own; nothing is measured by its density.
     """
     grid = ClusterGrid.of_pixels(planes, width)
     pixels, clusters = grid.pixels, grid.clusters
@@ -74,6 +76,8 @@ def cluster_pixels(
         kernels.first_shift(*window, top, end, clusters.bearing, pixels.density)
 
     side_by_side(shift, planes.shape[1], worth=width)
+    if outside is not None:
+        pixels.density[outside] = 0
     grid.density_scale = 1.0 / float(pixels.density.max())
     np.multiply(pixels.density, np.float32(grid.density_scale), out=pixels.density)
     kernels.seed_clusters(pixels, clusters, scales)

@@ -67,6 +67,8 @@ def measure(
     adjacency["second"] = state.tracks.ids[found.second[order]]
     adjacency["length"] = length
     adjacency["contrast"] = gaps / length
+    if state.masked:  # nothing is told of what lies outside the region of interest
+        rows, adjacency = rows[1:], adjacency[adjacency["first"] > 0]
     return Tables(rows, adjacency)
 
 

@@ -43,11 +43,16 @@ class MergeTree:
     @property
     def finest(self) -> int:
         """How many regions the finest partition has."""
-        return self.level.size + 1 - self.forced
+        return self._count - self.forced
+
+    @property
+    def _count(self) -> int:
+        """How many regions there are; each merge takes one off."""
+        return int(self.regions.max()) + 1
 
     def level_of(self, segments: int) -> float:
         """Return the least level at which a cut has at most so many segments."""
-        merges = max(self.level.size + 1 - segments, self.forced)
+        merges = max(self._count - segments, self.forced)
         return float(self.level[self.forced : merges].max(initial=0.0))
 
     def cut(self, *, level: float | None = None, segments: int | None = None) -> NDArray[np.uint32]:
@@ -70,7 +75,7 @@ class MergeTree:
         if segments is not None:
             if segments < 1:
                 raise ValueError(f"segments must be >= 1, got {segments}")
-            merges = max(self.level.size + 1 - segments, self.forced)
+            merges = min(max(self._count - segments, self.forced), self.level.size)
         elif level is None or not level >= 0:
             raise ValueError(f"level must be >= 0, got {level}")
         else:
@@ -128,8 +133,11 @@ def merge_regions(
     min_area: the least size of a new region, and of one that bears a track. All levels go into the
     kernel as floats.
     """
+    moments = graph.moments.copy()
+    if graph.outside:
+        moments[0, 0] = 0  # sizes are shares of what is inside
     survivor, absorbed, level, forced = kernels.merge_regions(
-        graph.moments.copy(),
+        moments,
         graph.contacts._replace(
             length=graph.contacts.length.copy(),
             contrast=graph.contacts.contrast.copy(),

@@ -18,7 +18,7 @@ def pool(
     """Return the mean of features over each segment: (k,) or (k, c) float32.
 
     Rows are in order of id, as in the segment table: a network's features become those of
-    supervoxels.
+    supervoxels. Pixels of id 0 are of none.
 
     Args:
         ids: of a frame, (h, w).
@@ -48,6 +48,10 @@ def pool(
         raise _shape_error(values.shape, ids.shape)
     if track_ids is None:
         track_ids = np.unique(ids)
+        track_ids = track_ids[track_ids > 0]
+    if not ids.all() and not (track_ids == 0).any():
+        known = np.append(np.uint32(0), track_ids)
+        return pool(ids, values, known, layout="hwc" if values.ndim == 3 else None)[1:]
     if values.shape[:2] == ids.shape:
         flat = np.ascontiguousarray(values.reshape(ids.size, -1), dtype=np.float32)
         means = np.empty((len(track_ids), flat.shape[1]), np.float32)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core.prepare import Prepared
+from aaams_stream.core.roi import OUTSIDE, keep_apart
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.kernels import common
 from aaams_stream.kernels import propagate as kernels
@@ -44,14 +45,19 @@ def propagate(prepared: Prepared, state: SegmenterState) -> Propagated:
         motion,
         prepared.picture.smooth,
         tracks.colours,
-        tracks.ids % tuning.watch == state.index % tuning.watch,
+        state.scene_ids % tuning.watch == state.scene_frame % tuning.watch,
         kernels.Limits(*map(np.float32, squares)),
         pixels,
         area,
         inside,
         strange,
     )
-    explained = int(area.sum())
-    few = explained < tuning.scene_change_share * labels.size
-    scene_change = few and bool(2 * strange.sum() >= inside.sum())
+    beyond, outside = 0, prepared.outside
+    if outside is not None:  # it is where it was, and says nothing of the scene
+        keep_apart(pixels.warped, outside, UNLABELLED)
+        keep_apart(pixels.kept, outside, UNLABELLED)
+        beyond = area[OUTSIDE] = int(np.count_nonzero(outside))
+    explained = int(area.sum()) - beyond
+    few = explained < tuning.scene_change_share * (labels.size - beyond)
+    scene_change = few and bool(2 * strange.sum() >= inside.sum() - beyond)
     return Propagated(pixels, area, explained, scene_change)

@@ -7,18 +7,23 @@ from numpy.typing import NDArray
 
 from aaams_stream.core.features import Picture
 from aaams_stream.core.propagate import UNLABELLED, Propagated
+from aaams_stream.core.roi import keep_apart
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import refine as kernels
 from aaams_stream.params import Params
 
 
 def refine_boundaries(
-    seen: Propagated, picture: Picture, params: Params, tuning: Tuning
+    seen: Propagated,
+    picture: Picture,
+    params: Params,
+    tuning: Tuning,
+    outside: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int32]:
     """Return the labels (h, w) with boundary pixels re-estimated, and the fringe taken in.
 
     A fast path past Alg. 1 for pixels that look like the segment beside them: such a pixel lies
-    within ε of points that have found their mode.
+    within ε of points that have found their mode. outside (h, w): of the region of interest.
     """
     poll = kernels.Poll(
         seen.pixels.warped,
@@ -32,4 +37,6 @@ def refine_boundaries(
     kernels.grow_labels(
         fringe[:count], labels, poll, np.float32(tuning.vote_join), tuning.vote_rounds
     )
+    if outside is not None:
+        keep_apart(labels, outside, UNLABELLED)
     return labels

@@ -22,12 +22,13 @@ def schedule_refresh(
     those that spread most in colour.
     """
     tracks, refresh, labels = state.tracks, params.stream.refresh, seen.pixels.kept
-    turn = state.index % refresh
-    budget = tuning.refresh_large * labels.size / refresh
-    large = tracks.area > budget
-    due = (tracks.ids % refresh == turn) & ~large
-    if len(tracks.ids) < params.stream.segments and state.level > tuning.noise_level:
-        rested = (state.index - tracks.refreshed >= tuning.refresh_rest) & ~large
+    turn = state.scene_frame % refresh
+    stays = tracks.ids == 0  # what lies outside the region of interest
+    budget = tuning.refresh_large * (labels.size - int(tracks.area[stays].sum())) / refresh
+    large = (tracks.area > budget) & ~stays
+    due = (state.scene_ids % refresh == turn) & ~large & ~stays
+    if tracks.count < params.stream.segments and state.level > tuning.noise_level:
+        rested = (state.index - tracks.refreshed >= tuning.refresh_rest) & ~large & ~stays
         coarse = np.argsort(np.where(rested, -tracks.colour_sse, 0.0), kind="stable")
         due[coarse[rested[coarse] & (np.cumsum(tracks.area[coarse]) <= budget)]] = True
     stay = np.arange(len(due), dtype=np.int32)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aaams_stream.core.features import Picture
 from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.tuning import Tuning
+from aaams_stream.kernels import label_maps
 from aaams_stream.kernels import merge_tree as merging
 from aaams_stream.kernels import region_graph as kernels
 from aaams_stream.kernels.merge_tree import Contacts, Origins
@@ -33,6 +34,7 @@ class RegionGraph:
     moments: NDArray[np.float64]  # (k, 13) as in kernels.region_graph
     coordinate_sums: NDArray[np.float64]  # (k, 2) x and y summed over the pixels
     contacts: Contacts
+    outside: bool = False  # whether region 0 is what lies outside the region of interest
 
     def pooled(self, segment_of_region: NDArray[np.int32], floor: float) -> Regions:
         """Return the statistics of segments made of regions; floor: ξ of their colours."""
@@ -71,19 +73,25 @@ def build_rag(
     tuning: Tuning,
     flow: NDArray[np.float32] | None = None,
     singles: bool = True,
+    outside: NDArray[np.bool_] | None = None,
 ) -> RegionGraph:
     """Split clusters into connected regions and find which of them touch.
 
     owner (h, w): the cluster of each pixel; density (h, w), or (1, w) if all rows are alike: how
     much each weighs; flow (h, w, 2): to where each pixel was in the frame before, None where
-    nothing moves; singles: whether regions of one pixel stay, or join one beside them at once.
+    nothing moves; singles: whether regions of one pixel stay, or join one beside them at once;
+    outside (h, w): what lies outside the region of interest is region 0, however many pieces it
+    has, and touches no other.
     """
     regions = np.empty(owner.shape, np.int32)
     count = kernels.label_components(owner, regions)
+    if outside is not None:
+        count = _outside_first(regions, outside, count)
+        singles = True  # one of them may have none but the outside beside it
     moments, sums = np.zeros((count, 13)), np.zeros((count, 2))
     kernels.measure_regions(picture.planes, density, regions, moments, sums)
     if flow is not None:
-        sparse = flow[:: tuning.scene_stride, :: tuning.scene_stride].reshape(-1, 2).T
+        sparse = _sparse(flow, tuning.scene_stride, outside)
         middle = [(sparse.shape[1] - 1) // 2, sparse.shape[1] // 2]
         scene = np.partition(sparse, middle, axis=1)[:, middle].mean(axis=1, dtype=np.float64)
         kernels.measure_motion(flow, scene, regions, moments)
@@ -95,7 +103,34 @@ def build_rag(
     found = find_pairs(kernels.find_edges, *views, regions, expected=expected, sums=3)
     along = np.ascontiguousarray(found.sums.T)
     contacts = Contacts(found.first.copy(), found.second.copy(), *along)
-    return RegionGraph(regions, moments, sums, contacts)
+    if outside is not None:
+        inner = np.minimum(contacts.first, contacts.second) > 0
+        contacts = Contacts(*(np.ascontiguousarray(column[inner]) for column in contacts))
+    return RegionGraph(regions, moments, sums, contacts, outside is not None)
+
+
+def _outside_first(regions: NDArray[np.int32], outside: NDArray[np.bool_], count: int) -> int:
+    """Make all of the outside region 0, the others following in order; return how many there are.
+
+    regions (h, w) is changed in place; none of them lies on both sides.
+    """
+    inner = np.ones(count, np.bool_)
+    inner[regions[outside]] = False
+    lut = np.where(inner, np.cumsum(inner), 0).astype(np.int32)
+    label_maps.apply_lut(regions, lut, regions)
+    return 1 + int(inner.sum())
+
+
+def _sparse(
+    flow: NDArray[np.float32], stride: int, outside: NDArray[np.bool_] | None
+) -> NDArray[np.float32]:
+    """Return (2, n) of the flow, every so many pixels, of what is inside."""
+    sparse = flow[::stride, ::stride]
+    if outside is not None:
+        inside = ~outside[::stride, ::stride]
+        if inside.any():
+            return sparse[inside].T
+    return sparse.reshape(-1, 2).T
 
 
 def find_origins(

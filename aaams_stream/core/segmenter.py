@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from aaams_stream.core.associate import Association, associate
 from aaams_stream.core.describe import Labelled, describe
@@ -36,6 +36,7 @@ from aaams_stream.core.recover import recover_lost_segments
 from aaams_stream.core.refine import refine_boundaries
 from aaams_stream.core.refresh import schedule_refresh
 from aaams_stream.core.region_graph import Partition, Regions, build_rag, find_origins
+from aaams_stream.core.roi import Roi, as_roi
 from aaams_stream.core.scale import processing_tuning
 from aaams_stream.core.state import LostTracks, SegmenterState, TrackTable
 from aaams_stream.core.stopwatch import Clock, stopwatch
@@ -60,9 +61,11 @@ class Segmenter:
         state: of another segmenter with the same settings, to go on where that one stopped.
         tuning: constants of the method.
         watch: makes the clock that tells how long stages take.
+        roi: the region of interest, (h, w), above 0 where it is: the rest of each frame has id 0.
 
     Raises:
-        ConfigError: the settings are wrong.
+        ConfigError: the settings are wrong, or the region of interest is empty.
+        ValueError: the state is of another region of interest.
 
     Example:
         >>> import aaams_stream as aaams
@@ -82,7 +85,9 @@ class Segmenter:
         state: SegmenterState | None = None,
         tuning: Tuning = DEFAULT,
         watch: Watch = stopwatch,
+        roi: Roi | ArrayLike | None = None,
     ) -> None:
+        self.roi = as_roi(roi)
         self.params = resolve(params)
         if segments is not None:
             self.params = self.params.updated({"stream": {"segments": segments}})
@@ -106,7 +111,7 @@ class Segmenter:
         Raises:
             ValueError: the array is no picture, or of another size than those before.
         """
-        prepared = prepare(rgb, time, self.params, self.tuning, self._watch)
+        prepared = prepare(rgb, time, self.params, self.tuning, self._watch, self.roi)
         return describe(self.label(prepared), self._watch)
 
     def label(self, prepared: Prepared) -> Labelled:
@@ -116,6 +121,8 @@ class Segmenter:
         its own settings.
         """
         state, frame_shape = self.state, prepared.frame.shape[:2]
+        if state is not None and state.masked != (prepared.outside is not None):
+            raise ValueError("the state is of a stream with another region of interest")
         if state is not None and state.frame_shape not in (None, frame_shape):
             raise _size_error(frame_shape, state.frame_shape)
         if state is not None and state.labels.shape != prepared.picture.shape:
@@ -125,6 +132,17 @@ class Segmenter:
         labelled = label_frame(prepared, state, self._watch)
         self.state = labelled.state
         return labelled
+
+    def sees_scene_change(self, prepared: Prepared) -> bool:
+        """Whether `label` would take the next frame for the first of another scene.
+
+        Nothing is changed by it: the frame can still be labelled.
+        """
+        state = self.state
+        if state is None or state.labels.shape != prepared.picture.shape:
+            return False
+        apart = dataclasses.replace(prepared, motion=None)  # what was sought ahead is for `label`
+        return propagate(apart, state).scene_change
 
 
 def _size_error(given: tuple[int, ...], before: tuple[int, ...] | None) -> ValueError:
@@ -147,12 +165,13 @@ def label_frame(
         if not seen.scene_change:
             recover_lost_segments(seen, picture, state, params, tuning)
         clock("motion")
+    outside = prepared.outside
     if state is None or seen is None or seen.scene_change:
-        new, events = _cold_start(picture, state, params, tuning, clock)
+        new, events = _cold_start(picture, state, params, tuning, clock, outside)
         explained, flow = 0.0, None
     else:
-        new, events = _warm_start(picture, seen, state, params, tuning, clock)
-        explained, flow = seen.explained / picture.gradient.size, seen.pixels.flow
+        new, events = _warm_start(picture, seen, state, params, tuning, clock, outside)
+        explained, flow = seen.explained / _inside(picture, outside), seen.pixels.flow
     h, w = prepared.frame.shape[:2]
     parents = remember_parents(state, new, events)
     new = dataclasses.replace(new, parents=parents, frame_shape=(h, w))
@@ -160,18 +179,25 @@ def label_frame(
 
 
 def _cold_start(
-    picture: Picture, state: SegmenterState | None, params: Params, tuning: Tuning, clock: Clock
+    picture: Picture,
+    state: SegmenterState | None,
+    params: Params,
+    tuning: Tuning,
+    clock: Clock,
+    outside: NDArray[np.bool_] | None,
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame as a single image; after a scene change every identity is new."""
-    grid, alive, _ = cluster_pixels(picture.planes, picture.shape[1], params, tuning, clock)
+    grid, alive, _ = cluster_pixels(
+        picture.planes, picture.shape[1], params, tuning, clock, outside
+    )
     density = grid.pixels.density
-    graph = build_rag(grid.pixels.owner, picture, density, tuning)
-    min_area = _min_areas(picture, params, tuning)[0]
+    graph = build_rag(grid.pixels.owner, picture, density, tuning, outside=outside)
+    min_area = _min_areas(_inside(picture, outside), params, tuning)[0]
     clear = dataclasses.replace(tuning, faint=0.0)
     tree = build_tree(graph, params, clear, min_area, bulk=True)
     level = params.post.threshold
     if params.stream.segments:
-        level = tree.level_of(params.stream.segments)
+        level = tree.level_of(params.stream.segments + graph.outside)
         if level < tuning.noise_level:  # no edge is sought below the noise to reach a number
             tree = build_tree(graph, params, tuning, min_area, bulk=True)
             level = tuning.noise_level
@@ -182,15 +208,16 @@ def _cold_start(
     modes = find_modes(labels, densest, grid, alive, params)
     segments = graph.pooled(segment_of_region, _colour_floor(params, tuning))
     next_id, index = (1, 0) if state is None else (state.next_id, state.index)
-    ids = np.arange(next_id, next_id + len(segments.area), dtype=np.uint32)
-    events = [(EventKind.BIRTH, int(i), 0) for i in ids]
+    born = np.arange(next_id, next_id + len(segments.area) - graph.outside, dtype=np.uint32)
+    ids = np.append(np.uint32(0), born) if graph.outside else born
+    events = [(EventKind.BIRTH, int(i), 0) for i in born]
     if state is not None:
         events.insert(0, (EventKind.CUT, 0, 0))
     first_frame = np.full(len(ids), index, np.int64)
     clock("regions")
     new = SegmenterState(
         index=index + 1,
-        next_id=next_id + len(ids),
+        next_id=next_id + len(born),
         level=level,
         density_scale=grid.density_scale,
         labels=labels,
@@ -199,6 +226,8 @@ def _cold_start(
         half_luma=picture.half_luma,
         tracks=_track_table(ids, first_frame, first_frame, segments, modes),
         lost=LostTracks.empty(),
+        first_index=index,
+        first_id=next_id,
     )
     return new, np.array(events, EVENT_DTYPE)
 
@@ -210,15 +239,16 @@ def _warm_start(
     params: Params,
     tuning: Tuning,
     clock: Clock,
+    outside: NDArray[np.bool_] | None,
 ) -> tuple[SegmenterState, NDArray[Any]]:
     """Segment a frame from what the frame before left."""
     refreshed = schedule_refresh(seen, state, params, tuning)
     split_by_motion(seen, state, tuning)
-    refined = refine_boundaries(seen, picture, params, tuning)
+    refined = refine_boundaries(seen, picture, params, tuning, outside)
     clock("boundaries")
     advanced = advance(refined, seen, picture, state, params, tuning)
     clock("newcomers")
-    partition = _merge(advanced, refined, seen, picture, state, params, tuning)
+    partition = _merge(advanced, refined, seen, picture, state, (params, tuning), outside)
     clock("regions")
     parts = partition.graph.pooled(partition.part_of_region, _colour_floor(params, tuning))
     found = associate(partition, parts, refined, seen, state, params, tuning)
@@ -233,18 +263,19 @@ def _merge(
     seen: Propagated,
     picture: Picture,
     state: SegmenterState,
-    params: Params,
-    tuning: Tuning,
+    settings: tuple[Params, Tuning],
+    outside: NDArray[np.bool_] | None,
 ) -> Partition:
     """Merge the connected regions of a warm frame as far as the level of the stream allows."""
+    params, tuning = settings
     ones = np.ones((1, refined.shape[1]), np.float32)
     flow = seen.pixels.flow if tuning.motion_in_merging else None
-    min_areas = _min_areas(picture, params, tuning)
+    min_areas = _min_areas(_inside(picture, outside), params, tuning)
     owner, singles = advanced.grid.pixels.owner, min(min_areas) <= 1
-    graph = build_rag(owner, picture, ones, tuning, flow, singles)
+    graph = build_rag(owner, picture, ones, tuning, flow, singles, outside)
     grown = state.index - state.tracks.first_frame > tuning.settle
     origins = find_origins(graph, refined, seen.pixels.warped, grown)
-    few = len(state.tracks.ids) < params.stream.segments
+    few = state.tracks.count < params.stream.segments
     limits = MergeLimits(
         state.level,
         state.level * (1.0 if few else tuning.one_origin),
@@ -284,7 +315,7 @@ def _next_state(
     table = _track_table(ids, found.first_frame[first], last_refresh, segments, modes)
     level = state.level
     if params.stream.segments:
-        pull = (len(ids) / params.stream.segments) ** tuning.level_pull
+        pull = (table.count / params.stream.segments) ** tuning.level_pull
         level = max(level * pull, tuning.noise_level)
     return SegmenterState(
         index=state.index + 1,
@@ -297,6 +328,8 @@ def _next_state(
         half_luma=picture.half_luma,
         tracks=table.after(tracks, row_before, advanced.motion, state.index, tuning),
         lost=found.lost,
+        first_index=state.first_index,
+        first_id=state.first_id,
     )
 
 
@@ -324,9 +357,14 @@ def _track_table(
     )
 
 
-def _min_areas(picture: Picture, params: Params, tuning: Tuning) -> tuple[int, int]:
-    """Return how many pixels a new segment must have, and an old one to live on."""
-    share = round(tuning.min_birth * picture.gradient.size)
+def _inside(picture: Picture, outside: NDArray[np.bool_] | None) -> int:
+    """Return how many pixels are segmented."""
+    return picture.gradient.size - (0 if outside is None else int(np.count_nonzero(outside)))
+
+
+def _min_areas(pixels: int, params: Params, tuning: Tuning) -> tuple[int, int]:
+    """Return how many of so many pixels a new segment must have, and an old one to live on."""
+    share = round(tuning.min_birth * pixels)
     new = max(share, params.post.min_size, tuning.least_birth)
     return new, max(round(tuning.min_survival * new), params.post.min_size)
 

@@ -19,7 +19,7 @@ from aaams_stream.kernels.records import Before
 class TrackTable:
     """Identities alive after the last frame; row i is label i."""
 
-    ids: NDArray[np.uint32]  # (k,) unique, ascending, never reused
+    ids: NDArray[np.uint32]  # (k,) unique, ascending, never reused; 0: see `masked`
     first_frame: NDArray[np.int64]  # (k,) of the first appearance
     area: NDArray[np.int64]  # (k,)
     mode: NDArray[np.float32]  # (k, 5) L, a, b, x, y
@@ -32,6 +32,16 @@ class TrackTable:
     max_area: NDArray[np.float64]  # (k,) of late
     motion: NDArray[np.float64]  # (k, 2) of late, pixels a frame
     predicted_centre: NDArray[np.float64]  # (k, 2) where it is or, while partly hidden, would be
+
+    @property
+    def masked(self) -> bool:
+        """Whether row 0, of id 0, is what lies outside the region of interest."""
+        return len(self.ids) > 0 and bool(self.ids[0] == 0)
+
+    @property
+    def count(self) -> int:
+        """How many segments there are."""
+        return len(self.ids) - self.masked
 
     def after(
         self,
@@ -161,6 +171,27 @@ class SegmenterState:
         default_factory=lambda: np.zeros((0, 2), np.uint32)
     )
     frame_shape: tuple[int, int] | None = None  # of the last frame, whatever (h, w) is
+    first_index: int = 0  # of the scene: its first frame
+    first_id: int = 1  # of the scene: the first id given out in it
+
+    @property
+    def scene_frame(self) -> int:
+        """The number of the next frame within its scene.
+
+        What is done in turns goes by it and by `scene_ids`, so that a scene comes out the same
+        wherever it begins.
+        """
+        return self.index - self.first_index
+
+    @property
+    def scene_ids(self) -> NDArray[np.uint32]:
+        """The ids of the tracks (k,) as they would be if the scene were the first: from 1."""
+        return self.tracks.ids - np.uint32(self.first_id - 1)
+
+    @property
+    def masked(self) -> bool:
+        """Whether some of the picture lies outside the region of interest."""
+        return self.tracks.masked
 
     @property
     def pixels(self) -> Before:
@@ -221,6 +252,8 @@ class SegmenterState:
                 lost=record("lost", LostTracks),
                 parents=arrays["parents"],
                 frame_shape=_shape(arrays.get("frame_shape")),
+                first_index=int(arrays["first_index"]),
+                first_id=int(arrays["first_id"]),
             )
         except KeyError as missing:
             raise ValueError(

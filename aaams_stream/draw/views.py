@@ -36,17 +36,20 @@ def draw_view(
     arrow for each segment that moves, by its row in `segments`, the table of the frame. objects:
     each group tinted in a colour of its own, with faint lines between its segments `fine` (h, w).
 
+    Where ids are 0 the picture stays as it is.
+
     opacity: of the view over the picture, from nothing at 0 to all at 1. By default all, but ids
     let half of the picture through between their lines, or nobody could tell what they are of.
     """
     if view == "boundaries":
         layer = draw_boundaries(rgb, ids)
     elif view == "colours":
-        layer = mean_colours(rgb, ids)
+        layer = _where_ids(mean_colours(rgb, ids), ids, rgb)
     elif view == "ids":
         layer = id_colours(ids)
         if opacity is None:
             layer = ((rgb.astype(np.uint16) + layer) // 2).astype(np.uint8)
+        layer = _where_ids(layer, ids, rgb)
         layer[boundaries(ids)] = 255
     elif view == "objects":
         layer = _draw_groups(rgb, ids, fine, _TINT if opacity is None else 1.0)
@@ -125,11 +128,19 @@ def _draw_groups(
     present, index = np.unique(groups, return_inverse=True)
     colours = group_colours(present[None])[0][index.reshape(groups.shape)]
     layer = np.asarray(cv2.addWeighted(colours, tint, rgb, 1 - tint, 0), np.uint8)
+    layer = _where_ids(layer, groups, rgb)
     if fine is not None:
         lines = boundaries(fine)
         layer[lines] = np.rint(layer[lines] * (1 - _FAINT) + 255 * _FAINT).astype(np.uint8)
     layer[boundaries(groups)] = 255
     return layer
+
+
+def _where_ids(
+    layer: NDArray[np.uint8], ids: NDArray[np.uint32], rgb: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Return a layer with the picture itself where there is no id."""
+    return layer if ids.all() else np.where(ids[..., None] > 0, layer, rgb)
 
 
 def _draw_arrows(rgb: NDArray[np.uint8], segments: NDArray[Any]) -> NDArray[np.uint8]:

@@ -56,7 +56,9 @@ class LiveFrame:
         group = cut_merges(self.merges, len(ids), count)
         names = np.full(len(ids), np.iinfo(np.uint32).max, np.uint32)
         np.minimum.at(names, group, ids)
-        return names[group][np.searchsorted(ids, found.ids)]
+        groups = names[group][np.searchsorted(ids, found.ids)]
+        groups[found.ids == 0] = 0  # outside the region of interest
+        return np.asarray(groups, np.uint32)
 
     def drawn(
         self,
@@ -102,7 +104,10 @@ class LiveFrame:
         colours = lab_to_rgb(rows["colour"])
         mean = [np.bincount(group, area * colours[:, k], len(rows)) / whole for k in range(3)]
         table = np.rint(np.stack(mean, axis=1)).astype(np.uint8)[group]
-        return np.asarray(table[np.searchsorted(rows["id"], found.ids)], np.uint8)
+        picture = np.asarray(table[np.searchsorted(rows["id"], found.ids)], np.uint8)
+        outside = found.ids == 0
+        picture[outside] = self.frame.rgb[outside]
+        return picture
 
     def _with_objects(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if self.scene is None:

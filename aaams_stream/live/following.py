@@ -76,7 +76,7 @@ class Following:
         if len(self._follower.numbers) >= MOST_OBJECTS:
             raise ValueError(f"{MOST_OBJECTS} objects are followed already; let one go first")
         mask = np.isin(self._newest.ids, np.array(ids, np.uint32))
-        mask &= self._follower.scene.labels == 0
+        mask &= (self._follower.scene.labels == 0) & (self._newest.ids > 0)
         if not mask.any():
             raise ValueError("what was clicked is gone, or is followed already")
         number = self._follower.begin(mask)

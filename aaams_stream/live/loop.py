@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
+    from aaams_stream.core.roi import Roi
     from aaams_stream.live.reader import FrameSource
     from aaams_stream.live.recorder import Limits
     from aaams_stream.params import Params
 
 Made = TypeVar("Made")
 
+_GETTING_READY = 2.0  # seconds that a click waits for compiled code
 _POLL = 0.1  # seconds between looks whether frames go on
 _PATIENCE = 2.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
 _SILENT = 1.5  # seconds without a frame that are worth a word
@@ -53,7 +55,7 @@ class LiveLoop:
     source: it is closed with the loop. reopen: opens it again when it has ended, for ever; times
     go on growing. fps: at most so many frames are taken a second, and quality gives way until as
     many are segmented (None: the source's rate; 0: take all, never give way). clock: what every
-    time here is told by.
+    time here is told by. roi: what of each frame is segmented.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class LiveLoop:
         fps: float | None = None,
         reopen: Callable[[], FrameSource] | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        roi: Roi | None = None,
     ) -> None:
         self.description = source.description
         self.width, self.height = source.width, source.height
@@ -74,6 +77,7 @@ class LiveLoop:
         self._levels = LiveLevels((self.height, self.width), params)
         self._depth = 1 if thread_count() > 1 else 0  # frames a stage may be ahead of the next
         self._source = source
+        self._roi = roi
         self._params = params
         self._quality = LADDER[0]
         self._governor: Governor[Quality] | None = None
@@ -86,13 +90,14 @@ class LiveLoop:
         self._quiet = max(_SILENT, 3 / float(source.rate))
         self._recordings = Recordings()
         self._reader = Reader(source, self._slot, interval=interval, reopen=reopen)
+        self._warmed = threading.Event()  # what following takes is compiled
         self._began = 0.0  # when the first frame was asked for
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
             for name, work in (
                 ("live-read", self._reader.run),
                 ("live-compute", self._compute),
-                ("live-warm", warm_following),  # so that the first click does not wait for it
+                ("live-warm", self._warm),
             )
         ]
 
@@ -181,8 +186,15 @@ class LiveLoop:
             for one in shown.scene.sightings
         ]
 
+    def _warm(self) -> None:
+        """Have compiled what following takes, so that no click holds up the picture."""
+        warm_following()
+        self._warmed.set()
+
     def follow(self, ids: list[int]) -> int:
         """Follow segments of the newest frame as one object, for all to see; return its number."""
+        if not self._warmed.wait(_GETTING_READY):
+            raise ValueError("following is being compiled, once; try again in half a minute")
         with self.following.lock:
             number = self.following.begin(ids)
             self._board.amend(self.following.scene)
@@ -267,6 +279,7 @@ class LiveLoop:
             selection={},
             configuration=self._params.to_dict(),
             with_video=with_video,
+            roi=None if self._roi is None else self._roi.to_text(),
         )
         self._recordings.begin(path, header, limits)
         self._board.touch()
@@ -293,7 +306,7 @@ class LiveLoop:
 
         tell_progress(tell)
         warm_stream(should_stop=lambda: self._slot.closed)
-        segmenter = Segmenter(self._params)
+        segmenter = Segmenter(self._params, roi=self._roi)
         self._began = self.clock.now()
         self._slot.open()
         self._board.enter("running")
@@ -310,7 +323,7 @@ class LiveLoop:
 
     def _prepare(self) -> Generator[_InWork[Prepared]]:
         """Take the newest frame, and prepare it for the quality there is."""
-        preparer = Preparer(self._params)
+        preparer = Preparer(self._params, roi=self._roi)
         while (taken := self._slot.take()) is not None:
             begun = self.clock.now()
             quality = self._quality

@@ -102,6 +102,9 @@ class Panel:
         if x >= w or y >= h:
             self.selected = None
             return
+        if not found[y, x]:
+            self.selected, self.message = None, "nothing is segmented there"
+            return
         self.selected = int(found[y, x])
         groups = shown.groups(GROUPS) if self.view == "objects" and not take else found
         ids = [int(one) for one in np.unique(found[groups == groups[y, x]])]

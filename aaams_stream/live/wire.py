@@ -7,7 +7,8 @@ picture as JPEG. Unpacked they are, all numbers little-endian; k segments, n mer
     ids        uint32 (k,)      each less the one before
     merges     uint16 (n, 2)    segments that become one, in order: the first stands for both
     colours    uint8 (k, 3)     mean colour, RGB
-    segments   the segment of each pixel, as a label map: `codes[0]` codes, `codes[1]` values
+    segments   the segment of each pixel, as a label map: `codes[0]` codes, `codes[1]` values; k
+               where nothing is segmented
     objects    the number of the object that is followed there, or 0, in the same way: `codes[2:]`
 
 A label map is told line by line, each as runs of a label from some pixel on. Codes, a byte each,
@@ -191,10 +192,17 @@ def pack_labels(shown: LiveFrame) -> tuple[dict[str, object], bytes]:
 
 
 def code_labels(ids: NDArray[np.uint32], names: NDArray[np.uint32]) -> tuple[bytes, bytes]:
-    """Return the codes and values of a label map; labels are places in `names`, ascending."""
+    """Return the codes and values of a label map; labels are places in `names`, ascending.
+
+    The label of what is 0 and not among them is their number.
+    """
     h, w = ids.shape
     rows, lengths = np.empty(h * w, np.uint32), np.empty(h * w, np.uint16)
-    runs = measure.find_runs(ids, names, rows, lengths)
+    if ids.all() or not names.all():
+        runs = measure.find_runs(ids, names, rows, lengths)
+    else:
+        runs = measure.find_runs(ids, np.append(np.uint32(0), names), rows, lengths)
+        rows[:runs] = np.where(rows[:runs] > 0, rows[:runs] - np.uint32(1), np.uint32(len(names)))
     codes, values = np.empty(2 * runs + h, np.uint8), np.empty(8 * runs, np.uint8)
     n, v = wire.code_runs(rows, lengths, runs, w, codes, values)
     return codes[:n].tobytes(), values[:v].tobytes()

@@ -72,6 +72,7 @@ class Followed:
 
 def begin(view: View, mask: NDArray[np.bool_], tuning: TrackerTuning) -> Followed:
     """Take an object's mask (h, w) in a frame as the truth."""
+    mask = np.asarray(mask, np.bool_) & (view.frame.ids > 0)
     belief = features.resized(np.asarray(mask, np.float32), view.shape)
     inside = belief > 0.5
     if not inside.any():  # a few pixels alone, or thin lines
@@ -87,7 +88,7 @@ def begin(view: View, mask: NDArray[np.bool_], tuning: TrackerTuning) -> Followe
     name = contacts_of(view.frame, everything, tuning).components(share > 0.5)
     parts = Parts(view.centre - centre, rows["colour"].astype(np.float64), view.area, share)
     return Followed(
-        mask=np.asarray(mask, np.bool_),
+        mask=mask,
         state="seen",
         sure=1.0,
         belief=belief,

@@ -34,7 +34,7 @@ def seek(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     away = np.hypot(*(view.centre - known.centre).T) / known.usual
     doubt = tuning.back_doubt + tuning.back_far * np.minimum(away / tuning.back_reach, 1)
     opinion = tuning.back_identity * named + tuning.back_colour * colour - doubt
-    chosen = opinion > 0
+    chosen = (opinion > 0) & (rows["id"] > 0)
     name = contacts_of(view.frame, np.arange(len(rows)), tuning).components(chosen)
     area = np.bincount(name[chosen], view.area[chosen], len(rows))
     votes = np.bincount(name[chosen], (opinion * view.area)[chosen], len(rows))

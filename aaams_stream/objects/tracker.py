@@ -101,7 +101,7 @@ def mask_at(
         The mask (h, w) of bool.
 
     Raises:
-        ConfigError: a click lies outside the picture.
+        ConfigError: a click lies outside the picture, or where nothing is segmented.
 
     Example:
         >>> import aaams_stream as aaams
@@ -121,6 +121,8 @@ def mask_at(
             x, y = click
             if not (0 <= x < w and 0 <= y < h):
                 raise ConfigError(f"a click at {x},{y} lies outside the picture of {w}x{h}")
+            if not frame.ids[y, x]:
+                raise ConfigError(f"a click at {x},{y} lies where nothing is segmented")
             mask[frame.ids == frame.ids[y, x]] = value
     return mask
 
@@ -185,6 +187,8 @@ def check_mask(frame: FrameSegmentation, mask: NDArray[np.bool_]) -> None:
         raise ConfigError(f"the mask is {given}, expected {wanted} as the frames are")
     if not mask.any():
         raise ConfigError("the mask is empty; mark the object with values above 0")
+    if not mask[frame.ids > 0].any():
+        raise ConfigError("the mask lies where nothing is segmented; mark what has an id")
 
 
 def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
@@ -206,7 +210,12 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     belief = contacts.without_runaways(belief, votes, view.boxes[near.rows], reach)
     verdict = np.full(len(view.area), _AWAY)
     verdict[near.rows] = logit(belief, tuning.verdict_margin)
+    if view.outside:
+        verdict[0] = _AWAY
     pixels, share = _decide(view, guess, near, odds.mean(axis=0), layers, verdict, tuning)
+    if view.outside:
+        pixels[view.labels == 0] = 0
+        share[0] = 0
     if np.count_nonzero(pixels > 0.5) < max(tuning.lost_share * known.usual**2, 1):
         return lose(known, view)
     inertia = tuning.identity_inertia
@@ -214,6 +223,8 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     share[near.rows] = np.where(near.known, late, share[near.rows])
     mask = np.empty(view.frame.ids.shape, np.bool_)
     kernels.enlarge_belief(pixels, view.labels, view.frame.ids, view.names, guess.box, mask)
+    if view.outside:
+        mask &= view.frame.ids > 0
     shift = 0.5 * (known.shift + guess.shift)
     return remember(dataclasses.replace(known, shift=shift), view, pixels, mask, share, tuning)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class View:
     luma: NDArray[np.uint8]  # (h, w)
     small: NDArray[np.float32]  # (3, h', w') the picture in cells
     cell: int  # pixels a side
+    outside: bool = False  # whether the first segment is what has no id: it is of no object
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -49,6 +51,9 @@ def look(frame: FrameSegmentation, tuning: TrackerTuning) -> View:
     planes = features.lab_planes(features.resized(frame.rgb, (h, w)))
     bins = np.empty((h, w), np.int32)
     kernels.colour_bins(planes, bins)
+    outside = not frame.ids.all()
+    if outside:
+        frame = dataclasses.replace(frame, segments=_with_outside(frame, planes))
     labels = rows_of(np.ascontiguousarray(frame.ids[::2, ::2]), frame.segments["id"])
     cell = max(1, round(tuning.match_cell * float(np.hypot(h, w))))
     small = np.empty((3, h // cell, w // cell), np.float32)
@@ -57,4 +62,18 @@ def look(frame: FrameSegmentation, tuning: TrackerTuning) -> View:
     names = frame.segments["id"].copy()
     centre = frame.segments["centroid"].astype(np.float64) / 2
     boxes = frame.segments["bbox"].astype(np.float64) / 2
-    return View(frame, labels, names, area, centre, boxes, planes, bins, luma, small, cell)
+    return View(frame, labels, names, area, centre, boxes, planes, bins, luma, small, cell, outside)
+
+
+def _with_outside(frame: FrameSegmentation, planes: NDArray[np.float32]) -> NDArray[Any]:
+    """Return the table of segments with a row in front for what lies outside of all, with id 0."""
+    rows = np.zeros(len(frame.segments) + 1, frame.segments.dtype)
+    rows[1:] = frame.segments
+    rows["perimeter"][0] = 1  # nobody's contacts are counted by it
+    y, x = np.nonzero(frame.ids[::2, ::2] == 0)
+    if len(x):
+        rows["area"][0] = 4 * len(x)
+        rows["centroid"][0] = 2 * x.mean(), 2 * y.mean()
+        rows["bbox"][0] = 2 * np.array([x.min(), y.min(), x.max() + 1, y.max() + 1])
+        rows["colour"][0] = planes[:, y, x].mean(axis=1)
+    return rows

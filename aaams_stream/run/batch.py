@@ -111,7 +111,7 @@ class _Batch:
         self._waiting = deque(range(len(tasks)))
         self._workers: dict[int, _Worker] = {}
         self._outcomes: dict[int, Outcome] = {}
-        self._weights = [_weight(task.job.source) for task in tasks]
+        self._weights = [weight_of(task.job.source) for task in tasks]
         self._left = sum(self._weights)  # weight of what is not begun
         self._work = 0.0  # weight of what was segmented here and is finished
         self._inbox: queue.Queue[tuple[int, object]] = queue.Queue(_UNREAD)
@@ -152,7 +152,7 @@ class _Batch:
         job = self._tasks[index].job
         self._left -= self._weights[index]
         try:
-            frames = _complete(job)
+            frames = complete_frames(job)
             if frames is not None:
                 self._settle(index, SKIPPED, frames=frames, note="already complete")
                 return
@@ -185,12 +185,12 @@ class _Batch:
         elif isinstance(answer, Failure):
             self._settle(index, FAILED, note=answer.reason, trace=answer.trace)
         elif code == 130:
-            self._settle(index, INTERRUPTED, frames=_committed(job.store))
+            self._settle(index, INTERRUPTED, frames=committed_frames(job.store))
         else:
             self._settle(
                 index,
                 FAILED,
-                frames=_committed(job.store),
+                frames=committed_frames(job.store),
                 note=f"{job.source}: {_told(code)}{last_words}; run the same again to go on",
             )
 
@@ -208,7 +208,7 @@ class _Batch:
     def _stopped(self, index: int) -> None:
         """Note a worker that was stopped at once; its volume ends at the last commit."""
         self._workers[index].wait()
-        self._settle(index, INTERRUPTED, frames=_committed(self._tasks[index].job.store))
+        self._settle(index, INTERRUPTED, frames=committed_frames(self._tasks[index].job.store))
 
     def _settle(self, index: int, status: str, **facts: Any) -> None:
         worker = self._workers.pop(index, None)
@@ -324,7 +324,7 @@ class _Worker:
         self._inbox.put((index, None))
 
 
-def _complete(job: Job) -> int | None:
+def complete_frames(job: Job) -> int | None:
     """Return the frames of a volume that is complete, and its film; None if there is work to do.
 
     A SinkError if it was made from another source, or with other settings.
@@ -340,17 +340,19 @@ def _complete(job: Job) -> int | None:
         selection=job.clip.at_rate(volume.header.rate * job.clip.every).to_record(),
         configuration=job.params.to_dict(),
         with_video=job.with_video,
+        roi=None if job.roi is None else job.roi.to_text(),
     )
     stores.require_same(job.store, volume.header, wanted)
     if job.overlay is not None:
         # one that is older was drawn when the volume was not complete
+        assert isinstance(job.store, Path)  # as all of a batch
         finished = (job.store / "zarr.json").stat().st_mtime_ns
         if not job.overlay.exists() or job.overlay.stat().st_mtime_ns < finished:
             return None
     return volume.frame_count
 
 
-def _committed(store: Path) -> int:
+def committed_frames(store: stores.Target) -> int:
     """Return how many frames a volume holds, if there is one."""
     try:
         return stores.open_volume(store).frame_count
@@ -366,7 +368,7 @@ def _told(code: int) -> str:
     return f"its process ended with {reason.lower()}"
 
 
-def _weight(source: str | Path) -> float:
+def weight_of(source: str | Path) -> float:
     """Return the size of a video, as a measure of the work it is."""
     path = Path(source)
     try:

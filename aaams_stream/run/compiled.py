@@ -12,7 +12,10 @@ from aaams_stream.core.tuning import DEFAULT, Tuning
 from aaams_stream.jit import compile_ahead
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from aaams_stream.core.prepare import Watch
+    from aaams_stream.core.roi import Roi
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.params import Params
 
@@ -28,8 +31,11 @@ class Segmenter(segmenter.Segmenter):  # noqa: D101  what it does is said there
         state: SegmenterState | None = None,
         tuning: Tuning = DEFAULT,
         watch: Watch = stopwatch,
+        roi: Roi | ArrayLike | None = None,
     ) -> None:
-        super().__init__(params, segments=segments, state=state, tuning=tuning, watch=watch)
+        super().__init__(
+            params, segments=segments, state=state, tuning=tuning, watch=watch, roi=roi
+        )
         compile_ahead()
 
 

@@ -21,6 +21,7 @@ class Progress:
     warm: float  # share of pixels taken over from the frame before
     seconds_left: float | None
     stopping: bool = False  # Ctrl-C was pressed; the chunk at hand is being finished
+    note: str = ""  # what else there is to tell
 
 
 class Tally:

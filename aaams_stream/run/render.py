@@ -40,7 +40,8 @@ def render_volume(
     volume = store if isinstance(store, Volume) else open_volume(store)
     path = expanded(output)
     origin = local_file(volume.source if source is None else source)
-    check_video_target(path, overwrite, source=origin, volume=volume.path)
+    folder = volume.path if isinstance(volume.path, Path) else None
+    check_video_target(path, overwrite, source=origin, volume=folder)
     total = volume.frame_count
     if not total:
         raise SinkError(f"{volume.path}: holds no frames yet; --resume goes on with it")

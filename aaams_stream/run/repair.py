@@ -12,7 +12,6 @@ from aaams_stream import store as stores
 from aaams_stream.errors import SinkError
 from aaams_stream.model import Clip, same_source
 from aaams_stream.params import Params
-from aaams_stream.paths import expanded
 from aaams_stream.run.progress import Progress
 from aaams_stream.run.segment_video import Job, run_job
 from aaams_stream.source import open_source
@@ -32,14 +31,29 @@ def repair_volume(
     says where, and nothing is changed. The result has the bytes of an unbroken run; a volume that
     was not complete is complete then.
     """
-    path = expanded(store).resolve()
+    if not isinstance(place := stores.target_of(store), Path):
+        raise SinkError(
+            f"{place}: is mended only as a folder here, file by file; copy it, repair the copy, "
+            "and put that in its place"
+        )
+    path = place.resolve()
     report = stores.check(path)
     if report.sound:
         return report
+    if stores.is_packed(path):
+        raise SinkError(
+            f"{path}: is packed and cannot be mended; pack it anew from the volume, or segment "
+            "the source again"
+        )
     header = stores.read_header(path)
     spec = source if source is not None else header.spec
     if header.fingerprint is None:
         raise SinkError(f"{path}: cannot be repaired: {spec} cannot be read a second time")
+    if header.stretch is not None:
+        raise SinkError(
+            f"{path}: cannot be repaired, as it was made in stretches; segment {spec} again with "
+            f"--stretch {header.stretch:g} and --overwrite"
+        )
     size = header.selection.get("size")
     clip = Clip(**{**header.selection, "size": tuple(size) if size else None})
     with open_source(spec, clip) as opened:
@@ -56,6 +70,7 @@ def repair_volume(
             params=Params().updated(header.configuration),
             clip=clip,
             with_video=header.with_video,
+            roi=header.region,
             resume=begun,
             overwrite=not begun,
         )

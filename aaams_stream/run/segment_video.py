@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -23,9 +24,8 @@ from aaams_stream import store as stores
 from aaams_stream.core.threads import thread_count
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.errors import ConfigError, SinkError
-from aaams_stream.model import Clip, Frame, Timecode
-from aaams_stream.params import Params, resolve
-from aaams_stream.paths import expanded
+from aaams_stream.model import Clip, Frame
+from aaams_stream.params import Params
 from aaams_stream.run.interrupt import Stopped, noting_stop
 from aaams_stream.run.progress import Progress, Tally
 from aaams_stream.run.render import render_volume
@@ -36,6 +36,7 @@ from aaams_stream.source import INTERRUPTED, local_file, open_source
 
 if TYPE_CHECKING:
     from aaams_stream.core.describe import Labelled
+    from aaams_stream.core.roi import Roi
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.source import Source
@@ -53,7 +54,7 @@ class Job:
     """What is to be segmented, how, and where it goes."""
 
     source: str | Path
-    store: Path
+    store: stores.Target
     params: Params = field(default_factory=Params)
     clip: Clip = field(default_factory=Clip)
     with_video: bool = False
@@ -61,13 +62,36 @@ class Job:
     overwrite: bool = False
     overlay: Path | None = None  # a film beside the volume
     at: int | None = None  # groups a frame in the film; None: the boundaries of segments
+    roi: Roi | None = None  # what of each frame is segmented; None: all of it
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which frames of a source a run is about, if not all: one part of several.
+
+    The volume of a part counts frames and ids from its own beginning.
+    """
+
+    begin: int = 0  # number of the first frame
+    marks: NDArray[Any] | None = None  # by which a seek leads there, as `Source.start_at` takes it
+    # whether the part ends before a frame, given its number and whether the scene changes with it
+    ends: Callable[[int, Callable[[], bool]], bool] = _never
+    should_stop: Callable[[], bool] = _never  # asked after every frame, as Ctrl-C is heard
+    ended: str = "part"  # what the volume then says of how its source ended
+
+
+WHOLE = Span()
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a run left behind."""
 
-    store: Path
+    store: Path | str  # an address
     frames: int  # in the volume
     resumed_from: int  # frames that were there before
     width: int
@@ -79,7 +103,7 @@ class Summary:
     segments: float  # mean per frame of this run
     identities: int
     events: int
-    size: int  # bytes on disk
+    size: int  # bytes it takes up
     warnings: tuple[str, ...]
 
 
@@ -94,94 +118,28 @@ class Interrupted(Stopped):
         self.summary = summary
 
 
-def segment_video(
-    source: str | Path,
-    store: str | Path,
-    params: Params | str | Path | None = None,
-    *,
-    segments: int | None = None,
-    start: float | Fraction | Timecode | None = None,
-    duration: float | Fraction | Timecode | None = None,
-    every: int = 1,
-    size: tuple[int, int] | None = None,
-    with_video: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
-    overlay: str | Path | None = None,
-    at: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Summary:
-    """Segment a video into the Zarr volume `store`.
-
-    The first Ctrl-C finishes the chunk at hand and raises `Interrupted`, and so do SIGTERM and
-    SIGHUP where the program has no handler of its own; another Ctrl-C stops at once, and the volume
-    ends at its last commit. Either way it can be resumed.
-
-    Args:
-        source: a file, a folder or pattern of images, `camera:N`, an address, `-` or `demo`.
-        store: the volume to write; a folder.
-        params: settings, a path to a TOML file or the name of a set; None for the defaults.
-        segments: the wanted number per frame, instead of the settings'.
-        start: seconds from the first frame at which to begin.
-        duration: seconds of the source to segment.
-        every: keep each n-th frame.
-        size: width and height to scale the frames to.
-        with_video: store the frames too.
-        resume: continue a volume that is not complete, or begin one.
-        overwrite: replace a volume.
-        overlay: an MP4 to write beside it.
-        at: the overlay shows about so many groups a frame in colours; it is drawn when all frames
-            are there.
-        progress: called after every frame.
-
-    Returns:
-        What the run left behind.
-
-    Raises:
-        ConfigError: settings or arguments are wrong.
-        SourceError: the source cannot be opened.
-        SinkError: the volume is there already, or cannot be written.
-        Interrupted: Ctrl-C or a signal, after the volume was brought to a valid end.
-
-    Example:
-        >>> import aaams_stream as aaams
-        >>> summary = aaams.segment_video("demo", "demo.zarr", duration=0.25, size=(160, 120))
-        >>> summary.frames, summary.complete
-        (6, True)
-    """
-    settings = resolve(params)
-    if segments is not None:
-        settings = settings.updated({"stream": {"segments": segments}})
-    job = Job(
-        source=source,
-        store=expanded(store),
-        params=settings,
-        clip=Clip(start, duration, every, size),
-        with_video=with_video,
-        resume=resume,
-        overwrite=overwrite,
-        overlay=None if overlay is None else expanded(overlay),
-        at=at,
-    )
-    return run_job(job, progress)
-
-
 def run_job(
     job: Job,
     progress: Callable[[Progress], None] | None = None,
     *,
     commit_seconds: float = COMMIT_SECONDS,
+    span: Span = WHOLE,
 ) -> Summary:
-    """Do what `segment_video` promises; `commit_seconds` lie between two commits."""
+    """Segment a video in one pass, as `segment_video` promises.
+
+    commit_seconds: lie between two commits; span: a part of the video, if not all of it.
+    """
     begun = time.monotonic()
     if job.at is not None and (job.overlay is None or job.at < 1):
         raise ConfigError(f"--at {job.at} must be >= 1 and needs --overlay, the film it is about")
     with ExitStack() as stack:
         # first the source: a wrong name must not cost an existing volume
         frames = stack.enter_context(open_source(job.source, job.clip))
+        if job.roi is not None:
+            job.roi.require_size((frames.height, frames.width))
         # what may fall silent is waited for on another thread, so that Ctrl-C is heard meanwhile
         beside = thread_count() > 1 or frames.live or frames.remote
-        header = _header(job, frames)
+        header = header_of(job, frames)
         # what can go wrong with the film does so before a volume is begun or replaced
         saved = film = None
         replace = job.overwrite or job.resume
@@ -190,9 +148,8 @@ def run_job(
                 raise ConfigError(
                     f"{frames.spec} cannot be read again for a film with --at; add --with-video"
                 )
-            check_video_target(
-                job.overlay, replace, source=local_file(job.source), volume=job.store
-            )
+            folder = job.store if isinstance(job.store, Path) else None
+            check_video_target(job.overlay, replace, source=local_file(job.source), volume=folder)
         if job.resume and stores.is_volume(job.store):
             writer, saved = stores.resume(job.store, header, __version__)
         else:
@@ -208,23 +165,23 @@ def run_job(
         stopped = 0  # by which signal
         if not writer.complete:
             segmenter = _segmenter(job, saved)
-            frames.start_at(writer.frames, (saved or {}).get(MARKS))
-            sink = VolumeSink(writer, film, frames.marks)
+            frames.start_at(span.begin + writer.frames, (saved or {}).get(MARKS, span.marks))
+            sink = VolumeSink(writer, film, lambda count: frames.marks(span.begin + count))
             depths = (AHEAD, BEHIND) if beside else (0, 0)
-            stopped = _segment(frames, segmenter, sink, tally, depths, commit_seconds)
+            stopped = _segment(frames, segmenter, sink, tally, depths, commit_seconds, span)
     if job.overlay is not None and film is None and (frames.live or not stopped):
-        _draw_film(job, job.overlay)
-    warnings = (*frames.warnings, *_missed_count(job.params, tally))
-    summary = _summary(job.store, tally, time.monotonic() - begun, warnings)
+        draw_film(job, job.overlay)
+    warnings = (*frames.warnings, *missed_count(job.params, tally.segments))
+    summary = summarise(job.store, tally, time.monotonic() - begun, warnings)
     _log.info("%s: %d frames, %s", job.store, summary.frames, frames.ended)
     if stopped:
         raise Interrupted(summary, stopped)
     return summary
 
 
-def _missed_count(params: Params, tally: Tally) -> tuple[str, ...]:
-    """Say once where far fewer segments were found than somebody asked for."""
-    wanted, found = params.stream.segments, tally.segments
+def missed_count(params: Params, found: float) -> tuple[str, ...]:
+    """Say once where far fewer segments a frame were found than somebody asked for."""
+    wanted = params.stream.segments
     if wanted == Params().stream.segments or not 0 < found < MET_SHARE * wanted:
         return ()
     finer = "; stream.scale=1 shows more" if params.stream.scale < 1 else ""
@@ -234,7 +191,7 @@ def _missed_count(params: Params, tally: Tally) -> tuple[str, ...]:
     )
 
 
-def _draw_film(job: Job, path: Path) -> None:
+def draw_film(job: Job, path: Path) -> None:
     """Draw the film of a volume that is there: its beginning was missing, or it is of groups."""
     volume = stores.open_volume(job.store)
     source = None if job.with_video else job.source
@@ -245,7 +202,8 @@ def _draw_film(job: Job, path: Path) -> None:
         render_volume(seen, path, view="objects", source=source, overwrite=True)
 
 
-def _header(job: Job, frames: Source) -> stores.Header:
+def header_of(job: Job, frames: Source) -> stores.Header:
+    """Return what the volume of a job is about."""
     return stores.Header(
         width=frames.width,
         height=frames.height,
@@ -256,6 +214,7 @@ def _header(job: Job, frames: Source) -> stores.Header:
         selection=frames.clip.to_record(),
         configuration=job.params.to_dict(),
         with_video=job.with_video,
+        roi=None if job.roi is None else job.roi.to_text(),
     )
 
 
@@ -270,7 +229,7 @@ def _segmenter(job: Job, saved: Mapping[str, NDArray[Any]] | None) -> Segmenter:
         state = None if saved is None else SegmenterState.from_arrays(saved)
     except ValueError as error:
         raise SinkError(f"{job.store}: {error}; --overwrite begins anew") from None
-    return Segmenter(job.params, state=state)
+    return Segmenter(job.params, state=state, roi=job.roi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +248,7 @@ def _segment(
     tally: Tally,
     depths: tuple[int, int],
     commit_seconds: float,
+    span: Span,
 ) -> int:
     """Segment `frames` to their end, or until a signal asks to end; return its number, or 0.
 
@@ -300,6 +260,7 @@ def _segment(
         sink.append(item.frame, describe(item.labelled), item.state)
 
     stopped, silent_since = 0, math.inf
+    over = False
     tally.start()
     last_commit = time.monotonic()
     with noting_stop() as stop, AsyncSink(write, depths[1]) as behind:
@@ -315,14 +276,18 @@ def _segment(
                     raise Stopped(stop.number)
             return bool(stopped)
 
-        seen = prepare_frames(frames, segmenter.params)
+        seen = prepare_frames(frames, segmenter.params, segmenter.roi)
         ahead = prefetch(seen, depths[0], stop=frames.stop, should_stop=should_stop)
         with closing(ahead) as stream:
             for frame, prepared in stream:
                 silent_since = math.inf
+                if span.ends(frame.index, partial(segmenter.sees_scene_change, prepared)):
+                    over = True
+                    break
                 labelled = segmenter.label(prepared)
-                whole = (frame.index + 1) % stores.CHUNK_FRAMES == 0
-                asked = stop.number  # once: a signal from here on counts with the next frame
+                whole = (frame.index - span.begin + 1) % stores.CHUNK_FRAMES == 0
+                # once: a signal from here on counts with the next frame
+                asked = stop.number or span.should_stop() * signal.SIGTERM
                 due = asked or time.monotonic() - last_commit >= commit_seconds
                 state = None
                 if whole and due:
@@ -333,18 +298,36 @@ def _segment(
                     stopped = asked
                     break
     if not stopped:
-        sink.finish(frames.ended)
+        sink.finish(span.ended if over else frames.ended)
     elif frames.live:  # which has no other end and cannot be resumed
         sink.finish(INTERRUPTED)
     return stopped
 
 
-def _summary(path: Path, tally: Tally, seconds: float, warnings: tuple[str, ...]) -> Summary:
+class Pace(Protocol):
+    """How fast a run was."""
+
+    @property
+    def resumed_from(self) -> int:
+        """Frames that were there before."""
+
+    @property
+    def fps(self) -> float:
+        """Frames a second."""
+
+    @property
+    def segments(self) -> float:
+        """Segments a frame."""
+
+
+def summarise(
+    path: stores.Target, tally: Pace, seconds: float, warnings: tuple[str, ...]
+) -> Summary:
     """Tell what the volume holds now."""
     volume = stores.open_volume(path)
     counts = volume.counts
     return Summary(
-        store=path,
+        store=path if isinstance(path, Path) else str(path),
         frames=volume.frame_count,
         resumed_from=tally.resumed_from,
         width=volume.width,
@@ -356,6 +339,6 @@ def _summary(path: Path, tally: Tally, seconds: float, warnings: tuple[str, ...]
         segments=tally.segments,
         identities=counts.identities,
         events=sum(counts.events.values()),
-        size=stores.size_on_disk(path),
+        size=stores.size_of(path) or 0,
         warnings=warnings,
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from aaams_stream.core.describe import Labelled
     from aaams_stream.core.prepare import Prepared
+    from aaams_stream.core.roi import Roi
     from aaams_stream.core.segmenter import Segmenter
     from aaams_stream.model import Frame, FrameSegmentation
     from aaams_stream.params import Params
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 
-def prepare_frames(frames: Iterable[Frame], params: Params) -> Generator[tuple[Frame, Prepared]]:
+def prepare_frames(
+    frames: Iterable[Frame], params: Params, roi: Roi | None = None
+) -> Generator[tuple[Frame, Prepared]]:
     """Yield each frame with what it shows by itself, and its flow since the one before."""
     from aaams_stream.core.prepare import Preparer
 
-    preparer = Preparer(params)
+    preparer = Preparer(params, roi=roi)
     for frame in frames:
         yield frame, preparer.prepare(frame.rgb, float(frame.time))
 

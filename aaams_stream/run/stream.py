@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Frame, FrameSegmentation, Timecode, same_source
 from aaams_stream.params import Params
+from aaams_stream.run.region import read_roi
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
 from aaams_stream.source import open_source
@@ -38,6 +39,7 @@ def stream(
     duration: float | Fraction | Timecode | None = None,
     every: int = 1,
     size: tuple[int, int] | None = None,
+    roi: str | Path | ArrayLike | None = None,
 ) -> Generator[FrameSegmentation]:
     """Segment a source live: yield each frame as it is done, with its picture.
 
@@ -56,6 +58,8 @@ def stream(
         duration: seconds of the source to segment.
         every: keep each n-th frame.
         size: width and height to scale the frames to.
+        roi: the region of interest, an image file or an array (h, w) of the frames' size, above 0
+            where it is: the rest of each frame has id 0.
 
     Yields:
         Each frame with ids, tables, events and its picture.
@@ -78,10 +82,12 @@ def stream(
     from aaams_stream.jit import compile_ahead
 
     several = thread_count() > 1
-    segmenter = Segmenter(params, segments=segments)
+    segmenter = Segmenter(params, segments=segments, roi=read_roi(roi))
     compile_ahead()
     left = threading.Event()
     with _opened(source, Clip(start, duration, every, size)) as frames:
+        if segmenter.roi is not None:
+            segmenter.roi.require_size((frames.height, frames.width))
         beside = several or frames.live or frames.remote  # see `run_job`
         depth, ahead = (1, AHEAD) if beside else (0, 0)
 
@@ -90,7 +96,9 @@ def stream(
             frames.stop()
 
         prepared = prefetch(
-            prepare_frames(frames, segmenter.params), ahead, should_stop=left.is_set
+            prepare_frames(frames, segmenter.params, segmenter.roi),
+            ahead,
+            should_stop=left.is_set,
         )
         labelled = prefetch(
             label_frames(prepared, segmenter), depth, should_stop=left.is_set, first=True

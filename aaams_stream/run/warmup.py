@@ -51,7 +51,7 @@ def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
     from aaams_stream.core.levels import levels_of_frame
     from aaams_stream.core.live_levels import LiveLevels
     from aaams_stream.core.pool import pool
-    from aaams_stream.kernels import measure, wire
+    from aaams_stream.kernels import label_maps, measure, wire
     from aaams_stream.params import Params
 
     ids = frame.ids
@@ -65,6 +65,7 @@ def _read(frame: FrameSegmentation, rgb: NDArray[np.uint8]) -> None:
     runs = measure.find_runs(ids, np.unique(ids), rows, lengths)
     codes, values = np.empty(3 * ids.size, np.uint8), np.empty(8 * ids.size, np.uint8)
     wire.code_runs(rows, lengths, runs, ids.shape[1], codes, values)
+    label_maps.move_ids(ids, 0, np.unique(ids), np.empty_like(ids), 0, 1)
 
 
 def warm_metrics() -> None:
@@ -103,7 +104,10 @@ def warm_export() -> None:
 
 @functools.cache
 def warm_following() -> None:
-    """Follow something small, once in a process."""
+    """Follow something small, once in a process, with kernels that another one compiled."""
+    from aaams_stream.jit import compile_following
+
+    compile_following()
     warm_export()
 
 

@@ -9,7 +9,6 @@ import glob
 import hashlib
 import numbers
 import os
-import re
 import signal
 import sys
 import threading
@@ -18,11 +17,11 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, BinaryIO
 
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Timecode
-from aaams_stream.paths import expanded, kind_of
+from aaams_stream.paths import BUCKETS, ObjectFile, expanded, is_address, kind_of, scheme_of
 from aaams_stream.source.demo import DemoReader
 from aaams_stream.source.folder import FolderReader, images_among
 from aaams_stream.source.reader import Pipe, VideoReader
@@ -76,7 +75,7 @@ def open_source(spec: str | Path, clip: Clip = _ALL) -> Source:
             spec=name if path is None else os.path.abspath(path),
             fingerprint=fingerprint,
             live=live,
-            remote=_is_address(name),
+            remote=is_address(name),
         )
 
     with _heeding_signals():
@@ -129,11 +128,7 @@ def local_file(spec: str | Path) -> Path | None:
 
 
 def _is_path(spec: str) -> bool:
-    return spec not in {"demo", "-"} and not spec.startswith("camera:") and not _is_address(spec)
-
-
-def _is_address(spec: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", spec) is not None
+    return spec not in {"demo", "-"} and not spec.startswith("camera:") and not is_address(spec)
 
 
 def _may_keep_silent(name: str, path: Path | None) -> bool:
@@ -230,7 +225,13 @@ def _open_reader(spec: str) -> tuple[FrameReader, str | None, bool]:
         return _open_stdin(), None, True
     if spec.startswith("camera:"):
         return _open_camera(spec), None, True
-    if _is_address(spec):
+    if scheme_of(spec) in BUCKETS and is_address(spec):
+        file = ObjectFile(spec)
+        if not file.size:
+            raise SourceError(f"{spec}: the file is empty")
+        sampled = _sampled(file, file.size)  # first: FFmpeg knows of no other reader
+        return VideoReader(file, spec), sampled, False
+    if is_address(spec):
         reader = VideoReader(spec, spec, timeout=(_OPEN_TIMEOUT, _READ_TIMEOUT))
         endless = reader.duration is None
         return reader, None if endless else f"{spec} {reader.duration}", endless
@@ -242,7 +243,7 @@ def _open_reader(spec: str) -> tuple[FrameReader, str | None, bool]:
         try:
             if path.is_file() and path.stat().st_size == 0:
                 raise SourceError(f"{spec}: the file is empty")
-            fingerprint = _sampled(path) if path.is_file() else None
+            fingerprint = _sampled_file(path) if path.is_file() else None
         except PermissionError as error:
             raise SourceError(f"{spec}: may not be read ({error.strerror})") from error
         # absolute, or FFmpeg would take what stands before a colon in its name for a protocol
@@ -287,15 +288,20 @@ def fingerprint(path: Path) -> str:
     """Return what tells a file, or a folder of images, from others, without decoding any of it."""
     if path.is_dir():
         return _listing(images_among(path.iterdir(), str(path)))
-    return _sampled(path)
+    return _sampled_file(path)
 
 
-def _sampled(path: Path) -> str:
+def _sampled_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return _sampled(file, path.stat().st_size)
+
+
+def _sampled(file: BinaryIO | ObjectFile, size: int) -> str:
     """Fingerprint a file by its length and by samples of it, however it is named."""
-    digest = hashlib.sha256(str(path.stat().st_size).encode())
-    digest.update(_ends_of(path, _SAMPLE))
+    digest = hashlib.sha256(str(size).encode())
+    digest.update(_ends_of(file, size, _SAMPLE))
     between = hashlib.sha256()
-    between.update(_middle_of(path, _SAMPLE))
+    between.update(_middle_of(file, size, _SAMPLE))
     return _joined(digest, between)
 
 
@@ -305,8 +311,10 @@ def _listing(paths: list[Path]) -> str:
     for path in paths:
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode(errors="surrogateescape"))
     for path in paths[:: -(-len(paths) // _SAMPLED_IMAGES)]:
-        digest.update(_ends_of(path, _IMAGE_SAMPLE))
-        between.update(_middle_of(path, _IMAGE_SAMPLE))
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            digest.update(_ends_of(file, size, _IMAGE_SAMPLE))
+            between.update(_middle_of(file, size, _IMAGE_SAMPLE))
     return _joined(digest, between)
 
 
@@ -315,26 +323,25 @@ def _joined(ends: hashlib._Hash, between: hashlib._Hash) -> str:
     return f"sha256:{ends.hexdigest()} {between.hexdigest()}"
 
 
-def _ends_of(path: Path, sample: int) -> bytes:
+def _ends_of(file: BinaryIO | ObjectFile, size: int, sample: int) -> bytes:
     """Return the first and the last `sample` bytes of a file."""
-    with path.open("rb") as file:
-        head = file.read(sample)
-        file.seek(max(0, path.stat().st_size - sample))
-        return head + file.read(sample)
+    file.seek(0)
+    head = file.read(sample)
+    file.seek(max(0, size - sample))
+    return head + file.read(sample)
 
 
-def _middle_of(path: Path, sample: int) -> bytes:
+def _middle_of(file: BinaryIO | ObjectFile, size: int, sample: int) -> bytes:
     """Return `sample` bytes from between the ends of a file, in pieces far apart, or all there."""
-    size = path.stat().st_size - 2 * sample
+    between = size - 2 * sample
     piece = sample // _PIECES
-    with path.open("rb") as file:
-        if size <= sample:
-            file.seek(sample)
-            return file.read(max(0, size))
-        parts = []
-        for k in range(_PIECES):
-            file.seek(sample + (size - piece) * k // (_PIECES - 1))
-            parts.append(file.read(piece))
+    if between <= sample:
+        file.seek(sample)
+        return file.read(max(0, between))
+    parts = []
+    for k in range(_PIECES):
+        file.seek(sample + (between - piece) * k // (_PIECES - 1))
+        parts.append(file.read(piece))
     return b"".join(parts)
 
 

@@ -75,6 +75,23 @@ class Converter:
 
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
+        self._glancer = VideoReformatter()
+
+    def thumbnail(self, picture: Picture, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Return about every n-th pixel, (h, w, 3) at `size` (width, height), as it lies on disk.
+
+        A tenth of the time that the whole picture takes.
+        """
+        frame = picture.frame
+        if isinstance(frame, np.ndarray):
+            rows, columns = (
+                np.arange(n) * full // n for n, full in zip(size[::-1], frame.shape, strict=False)
+            )
+            return np.asarray(frame[rows[:, None], columns])
+        small = self._glancer.reformat(
+            frame, width=size[0], height=size[1], format="rgb24", interpolation="POINT"
+        )
+        return np.asarray(small.to_ndarray(), dtype=np.uint8)
 
     def rgb(self, picture: Picture, size: tuple[int, int]) -> NDArray[np.uint8]:
         """Return (h, w, 3) at `size` (width, height)."""

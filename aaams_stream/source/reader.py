@@ -15,6 +15,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from aaams_stream.errors import SourceError
+from aaams_stream.paths import ObjectFile
 from aaams_stream.source.cut_off import cut_off
 from aaams_stream.source.deinterlace import Deinterlacer
 from aaams_stream.source.marks import Entry
@@ -69,7 +70,7 @@ class VideoReader:
 
     def __init__(
         self,
-        target: str | Pipe,
+        target: str | Pipe | ObjectFile,
         name: str,
         *,
         container_format: str | None = None,
@@ -104,10 +105,12 @@ class VideoReader:
         )
 
     def _open(self) -> None:
+        if isinstance(self._target, ObjectFile):
+            self._target.seek(0)
         try:
             self._container = av.open(self._target, **self._open_arguments)
         except av.error.InvalidDataError as error:
-            missing = None if isinstance(self._target, Pipe) else _missing(self._target)
+            missing = _missing(self._target) if isinstance(self._target, str) else None
             raise SourceError(
                 f"{self.name}: not a video, or of a kind FFmpeg does not know; "
                 + (f"{missing}: fetch it again" if missing else "check it with a player")
@@ -161,10 +164,13 @@ class VideoReader:
     def _cut_off(self) -> str | None:
         """Say what is missing at the end of a file, where something is."""
         target = self._target
-        there = target.taken if isinstance(target, Pipe) else _size(target)
+        if isinstance(target, Pipe):
+            there = target.taken
+        else:
+            there = target.size if isinstance(target, ObjectFile) else _size(target)
         if self._container.format.name == "yuv4mpegpipe" and there > self._read:
             return "the last frame breaks off"
-        return None if isinstance(target, Pipe) else _missing(target)
+        return _missing(target) if isinstance(target, str) else None
 
     @property
     def seekable(self) -> bool:
@@ -315,7 +321,7 @@ class VideoReader:
                 return
             except IndexError:  # PyAV's, at a packet of a stream that appeared on the way
                 continue
-            except av.error.FFmpegError as error:
+            except (av.error.FFmpegError, OSError) as error:
                 failures += 1
                 self._failure = f"reading failed ({_reason(error)})"
                 if failures > _MAX_DEMUX_ERRORS or isinstance(error, OSError):

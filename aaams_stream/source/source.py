@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import chain, takewhile
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -22,6 +23,7 @@ _log = logging.getLogger(__name__)
 _LINEAR = 10  # seconds up to which decoding is as good as seeking
 _BACKWARDS = 1  # seconds by which times may run backwards and still belong to a stretch
 _ATTEMPTS = 3  # to seek, each a mark further back
+THUMBNAIL = (48, 32)  # width and height
 
 
 class FrameReader(Protocol):
@@ -60,6 +62,14 @@ class _Selected(NamedTuple):
     number: int
     picture: Picture
     entry: Entry | None  # the newest from which it comes out as it is
+
+
+class Glance(NamedTuple):
+    """A frame that was decoded and looked at, and not converted."""
+
+    number: int
+    thumbnail: NDArray[np.uint8]  # THUMBNAIL, in the frame's own orientation on disk
+    marks: Callable[[], NDArray[Any]]  # makes what `start_at` needs to begin here; before the next
 
 
 class Source:
@@ -121,19 +131,54 @@ class Source:
     def __iter__(self) -> Iterator[Frame]:
         self._busy = True
         try:
-            for index, picture, entry in self._numbered():
-                marked = self._marks.offer(index, entry)
-                if marked or index >= self._begin:
-                    rgb = self._rgb(picture)
-                    if marked and entry is not None:
-                        check = checksum(picture.time, rgb)
-                        seconds = float(picture.time)
-                        self._marks.add(Mark(index, seconds, check, entry, self._sizes))
-                    if index >= self._begin:
-                        yield Frame(index, picture.time, rgb)
+            for it in self._numbered():
+                marked = self._marks.offer(it.number, it.entry)
+                if marked or it.number >= self._begin:
+                    rgb = self._rgb(it.picture)
+                    if marked:
+                        self._marks.add(self._mark(it, rgb, self._sizes))
+                    if it.number >= self._begin:
+                        yield Frame(it.number, it.picture.time, rgb)
             self._note_end()
         finally:
             self._busy = False
+
+    def glances(self) -> Iterator[Glance]:
+        """Read all frames to their end, as an iteration does, and convert hardly any of them.
+
+        For a first look at what there is; marks are set on the way.
+        """
+        self._busy = True
+        try:
+            before: tuple[_Selected, Sizes] | None = None
+            for it in self._numbered():
+                if self._marks.offer(it.number, it.entry):
+                    self._marks.add(self._mark(it, self._rgb(it.picture), self._sizes))
+                begin = partial(self._beginning_after, before)
+                yield Glance(it.number, self._converter.thumbnail(it.picture, THUMBNAIL), begin)
+                before = it, self._sizes
+            self._note_end()
+        finally:
+            self._busy = False
+
+    def _beginning_after(self, before: tuple[_Selected, Sizes] | None) -> NDArray[Any]:
+        """Return marks for beginning with the frame behind another: those before it, and itself.
+
+        Two are compared when a reading begins there, and the second tells that it is the place.
+        """
+        if before is None or before[0].entry is None:
+            return Marks().to_array(0)
+        it, sizes = before
+        marks = Marks()
+        for mark in self._marks.before(it.number)[-_ATTEMPTS - 1 :]:
+            marks.add(mark)
+        marks.add(self._mark(it, self._rgb(it.picture), sizes))
+        return marks.to_array(it.number + 1)
+
+    def _mark(self, it: _Selected, rgb: NDArray[np.uint8], sizes: Sizes) -> Mark:
+        time = it.picture.time
+        assert it.entry is not None
+        return Mark(it.number, float(time), checksum(time, rgb), it.entry, sizes)
 
     def start_at(self, frame: int, marks: NDArray[Any] | None = None) -> None:
         """Hand out the frames from number `frame` on, the same as ever. Before iterating.

@@ -6,14 +6,16 @@ counts once the attributes say so, which is the last write.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import zarr
+from zarr.abc.store import Store
 
-from aaams_stream.paths import expanded
+from aaams_stream.store.address import read_document, target_of
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     KEY,
@@ -28,13 +30,16 @@ from aaams_stream.store.layout import (
     write_final_table,
 )
 from aaams_stream.store.levels import build_levels
-from aaams_stream.store.open import WriteLock, drop_partial_files, require_sound_volume
+from aaams_stream.store.open import require_sound_volume
+from aaams_stream.store.root import open_root, root_to_write
+from aaams_stream.store.shards import consolidate, is_consolidated
+from aaams_stream.store.tables import require_complete
 from aaams_stream.store.validate import sealed
-from aaams_stream.store.volume import Volume, open_root, open_volume, require_complete
+from aaams_stream.store.volume import Volume, open_volume
 from aaams_stream.store.writer import sink_errors
 
 
-def add_levels(path: str | Path, *, overwrite: bool = False) -> bool:
+def add_levels(path: str | Path | Store, *, overwrite: bool = False) -> bool:
     """Add the tree over its identities to a complete volume; return whether it was missing.
 
     Where it is there already nothing is done; with `overwrite` it is found anew, and coarse labels
@@ -57,7 +62,7 @@ def add_levels(path: str | Path, *, overwrite: bool = False) -> bool:
 
 
 def materialise(
-    path: str | Path, segments: int, progress: Callable[[int, int], None] | None = None
+    path: str | Path | Store, segments: int, progress: Callable[[int, int], None] | None = None
 ) -> str:
     """Write the volume at so many groups a frame as labels of their own; return their name.
 
@@ -91,16 +96,17 @@ def _drop_labels(root: zarr.Group, name: str) -> None:
 
 
 @contextmanager
-def _writing(path: str | Path, reason: str) -> Iterator[tuple[Volume, zarr.Group]]:
+def _writing(path: str | Path | Store, reason: str) -> Iterator[tuple[Volume, zarr.Group]]:
     """Hold the right to write to a complete volume; yield it to read, and its group to write."""
-    place = expanded(path)
-    require_complete(open_volume(place), reason)
+    place = target_of(path)
+    require_complete(open_volume(path), reason)
     with sink_errors(place):
-        lock = WriteLock(place, place)
+        root, lock = root_to_write(place)
         try:
-            drop_partial_files(place)
-            root = open_root(place, "r+")
             require_sound_volume(place, root)
-            yield open_volume(place), root  # as it is now that nobody else writes
+            packed = is_consolidated(json.loads(read_document(target_of(place), "")))
+            yield Volume(place, open_root(place)), root  # as it is now that nobody else writes
+            if packed:  # the root document repeats what was changed
+                consolidate(root.store)
         finally:
             lock.release()

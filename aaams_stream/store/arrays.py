@@ -93,8 +93,6 @@ class Table:
         self.rows += len(rows)
         self._offsets.append(np.array([self.rows], dtype=np.uint64))
 
-    def flush(self) -> None:
-        """Write all columns as far as they are filled."""
-        for column in self._columns.values():
-            column.flush()
-        self._offsets.flush()
+    def arrays(self) -> list[ChunkedArray]:
+        """Return its columns and offsets, to be flushed."""
+        return [*self._columns.values(), self._offsets]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,18 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.abc.store import Store
 
+from aaams_stream.core.roi import Roi
 from aaams_stream.errors import SinkError
 from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, HIERARCHY_DTYPE, TRACK_DTYPE, EventKind
-from aaams_stream.paths import expanded
+from aaams_stream.store.address import Address, Target, target_of
 from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     FINAL_TABLES,
     TABLES,
+    Header,
     array_in,
     open_group,
     read_offsets,
@@ -49,7 +51,7 @@ class Damage:
 class Report:
     """What was found in a volume."""
 
-    path: Path
+    path: Target
     frames: int
     complete: bool
     chunks: int  # that were read
@@ -72,13 +74,15 @@ class Report:
         return [(int(first), int(last)) for first, last in turns]
 
 
-def check(store: str | Path, progress: Callable[[int, int], None] | None = None) -> Report:
+def check(
+    store: str | Path | Address | Store, progress: Callable[[int, int], None] | None = None
+) -> Report:
     """Read all of a volume, and return what is damaged.
 
     A SinkError where there is no volume, or its own attributes are damaged, so that nothing is
     known of it. progress: called with frames done and all.
     """
-    path = expanded(store)
+    path = target_of(store)
     record = read_record(path)
     frames = record["frames_committed"]
     nodes: dict[str, str] = {}
@@ -89,10 +93,13 @@ def check(store: str | Path, progress: Callable[[int, int], None] | None = None)
         for node, why in nodes.items()
     ]
     offsets: dict[str, NDArray[np.int64]] = {}
+    lost: dict[str, str] = {}
     for table in TABLES:
-        with suppress(SinkError):
+        try:
             if f"{table}/offsets" not in nodes:
                 offsets[table] = read_offsets(root, table, frames)
+        except SinkError as error:
+            lost[f"{table}/offsets"] = _without_place(str(error), path)
     chunks = 0
     try:
         for part in parts(root, nodes):
@@ -101,6 +108,9 @@ def check(store: str | Path, progress: Callable[[int, int], None] | None = None)
             damages += found
     except SinkError as error:  # the segmenter's state is not there
         damages.append(Damage(STATE, _without_place(str(error), path), None))
+    told = {damage.part.split("/c/")[0] for damage in damages}
+    # whole chunks, but not those of this place
+    damages += [Damage(node, why, (0, frames)) for node, why in lost.items() if node not in told]
     reader = _Reader(path, root, record, offsets, damages)
     for done in reader.compare_frames():
         if progress is not None:
@@ -110,7 +120,7 @@ def check(store: str | Path, progress: Callable[[int, int], None] | None = None)
     return Report(path, frames, record["complete"], chunks, tuple(damages))
 
 
-def _without_place(text: str, path: Path) -> str:
+def _without_place(text: str, path: Target) -> str:
     """Return the text of an error without the volume that it begins with."""
     return text.removeprefix(f"{path}: ")
 
@@ -155,7 +165,7 @@ class _Reader:
 
     def __init__(
         self,
-        path: Path,
+        path: Target,
         root: zarr.Group,
         record: dict[str, Any],
         offsets: dict[str, NDArray[np.int64]],
@@ -167,6 +177,7 @@ class _Reader:
         self._frames: int = record["frames_committed"]
         self._offsets = offsets
         self._damages = damages
+        self._region = Header.from_record(record).region
 
     def compare_frames(self) -> Iterator[int]:
         """Compare every frame that can be read with its rows; yield how many are done."""
@@ -194,7 +205,7 @@ class _Reader:
             for table, rows in tables.items():
                 bounds = self._offsets[table][t : t + 2] - self._offsets[table][begin]
                 here[table] = rows[bounds[0] : bounds[1]]
-            wrong = _inconsistency(ids[t - begin], here, t)
+            wrong = _inconsistency(ids[t - begin], here, t, self._region)
             if wrong is None and not np.isfinite(times[t - begin]):
                 wrong = ("time", "is not a number")
             if wrong is not None:
@@ -234,7 +245,7 @@ class _Reader:
 
 
 def _inconsistency(
-    ids: NDArray[np.uint32], tables: dict[str, NDArray[Any]], t: int
+    ids: NDArray[np.uint32], tables: dict[str, NDArray[Any]], t: int, region: Roi | None
 ) -> tuple[str, str] | None:
     """Return where a frame's ids and tables do not agree, and how; None if they do."""
     for table, rows in tables.items():
@@ -242,6 +253,10 @@ def _inconsistency(
             return table, "has rows of another frame"
     segments, pairs, events = tables["segments"], tables["adjacency"], tables["events"]
     found, areas = _count_ids(ids)
+    if region is not None:
+        if not np.array_equal(ids > 0, region.mask):
+            return "labels/ids/0", "has ids elsewhere than in the region of interest"
+        found, areas = found[found > 0], areas[found > 0]
     if not (np.array_equal(found, segments["id"]) and np.array_equal(areas, segments["area"])):
         return "labels/ids/0", "has other ids or areas than the table of segments"
     if not found[0]:

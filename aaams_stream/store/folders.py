@@ -7,7 +7,13 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from zarr.core.sync import sync
+
+from aaams_stream.errors import SinkError
+from aaams_stream.paths import BUCKETS, WEB, is_address, scheme_of
+from aaams_stream.store.address import Address, Target, read_document, target_of
 from aaams_stream.store.layout import KEY
+from aaams_stream.store.shards import is_consolidated
 
 
 def size_on_disk(folder: str | Path) -> int:
@@ -23,10 +29,30 @@ def size_on_disk(folder: str | Path) -> int:
     return size
 
 
-def is_volume(path: Path) -> bool:
-    """Whether a folder is a volume of ours, of whatever schema version."""
+def size_of(target: Target) -> int | None:
+    """Return the bytes that a volume takes up; None where nobody can tell."""
+    if isinstance(target, Path):
+        return size_on_disk(target)
+    sizes = sync(target.store.sizes())
+    return None if sizes is None else sum(sizes.values())
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a volume was packed: files of its like are not those of a run."""
+    return is_consolidated(json.loads(read_document(path, "")))
+
+
+def is_volume(given: str | Path | Address) -> bool:
+    """Whether there is a volume of ours, of whatever schema version, in a folder or elsewhere."""
+    if is_address(given) and scheme_of(str(given)) not in (*BUCKETS, *WEB, "file"):
+        return False  # a stream of video, say
+    path = given if isinstance(given, Path) else target_of(given)
     try:
-        attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
+        attributes = json.loads(read_document(path, ""))["attributes"]
+    except SinkError:
+        if is_address(str(path)) and scheme_of(str(path)) in WEB:
+            return False  # a camera, say, that answers to other names in its own way
+        raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
     return isinstance(attributes, dict) and isinstance(attributes.get(KEY), dict)

@@ -36,6 +36,7 @@ from zarr.codecs import Crc32cCodec, TransposeCodec, ZstdCodec
 from zarr.codecs.numcodecs import Delta
 from zarr.errors import ZarrUserWarning
 
+from aaams_stream.core.roi import Roi
 from aaams_stream.errors import SinkError
 from aaams_stream.model import (
     ADJACENCY_DTYPE,
@@ -45,6 +46,7 @@ from aaams_stream.model import (
     SEGMENT_DTYPE,
     TRACK_DTYPE,
 )
+from aaams_stream.store.address import Address, SnapshotStore, Target
 from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.plausible import implausible
 from aaams_stream.store.stored import StoredArray, place_of
@@ -134,12 +136,23 @@ class Header:
     selection: dict[str, Any]  # start, duration, every, size
     configuration: dict[str, Any]  # every setting, table by table
     with_video: bool = False
+    stretch: float | None = None  # seconds after which parts begin; None: it is one pass
+    roi: str | None = None  # the region of interest, as `Roi.to_text` has it; None: all of a frame
+
+    @property
+    def region(self) -> Roi | None:
+        """The region of interest; None where all of a frame is segmented."""
+        return None if self.roi is None else Roi.of_text(self.roi, (self.height, self.width))
 
     def to_record(self) -> dict[str, Any]:
         """Return the header as the attributes have it: `source` and `configuration`."""
         source = dataclasses.asdict(self)
         configuration = source.pop("configuration")
+        if self.stretch is None:  # as it was before there were any
+            del source["stretch"]
         source.update(rate=str(self.rate), time_base=str(self.time_base))
+        if self.roi is None:
+            del source["roi"]  # as in volumes of builds that knew none
         return {"source": source, "configuration": configuration}
 
     @classmethod
@@ -292,25 +305,31 @@ def read_rows(
 ) -> NDArray[Any]:
     """Return rows of a table; the columns are those `dtype` names."""
     rows = np.empty(max(0, stop - start), dtype=dtype)
-    frames = None  # that there may be
+    frames = array_in(root, "labels/ids/0").shape[0]  # that there may be
     for name in dtype.names or ():
-        column = array_in(root, f"{table}/{name}")
-        rows[name] = column[start:stop]
-        if not column.checksummed:
-            if frames is None:
-                frames = array_in(root, "labels/ids/0").shape[0]
-            wrong = implausible(table, name, rows[name], frames)
-            if wrong is not None:
-                raise SinkError(f"{place_of(root)}: {table}/{name} is damaged ({wrong})")
+        values = array_in(root, f"{table}/{name}")[start:stop]
+        if len(values) < len(rows):
+            wrong: str | None = f"has rows up to {start + len(values)}, not {stop}"
+        else:
+            rows[name] = values
+            wrong = implausible(table, name, values, frames)
+        if wrong is not None:
+            raise SinkError(f"{place_of(root)}: {table}/{name} is damaged ({wrong})")
     return rows
 
 
-def open_group(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
+def open_group(path: Target | SnapshotStore, mode: Literal["r", "r+"] = "r") -> zarr.Group:
     """Open the group of a volume; a SinkError if Zarr cannot."""
+    store: Any = path
     try:
         # what others may have put together of the metadata is not kept up to date by us
-        store = GuardedStore(path) if mode == "r+" else str(path)
+        if isinstance(path, Path):
+            store = GuardedStore(path) if mode == "r+" else str(path)
+        elif isinstance(path, Address):
+            store = path.store
         return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
+    except SinkError:
+        raise
     except OSError as error:
         raise SinkError(f"{path}: cannot be read ({error.strerror or error})") from error
     except Exception as error:  # whatever Zarr makes of what else the metadata says
@@ -323,6 +342,12 @@ def array_in(root: zarr.Group, path: str) -> StoredArray:
     if not isinstance(array, zarr.Array):
         raise _missing(root, path)
     return StoredArray(array)
+
+
+def has_video(root: zarr.Group) -> bool:
+    """Whether a volume has its frames."""
+    record: Any = root.attrs[KEY]
+    return bool(record["source"]["with_video"])
 
 
 def video_in(root: zarr.Group) -> StoredArray:

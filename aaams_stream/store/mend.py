@@ -16,10 +16,10 @@ from aaams_stream.store.additions import materialise
 from aaams_stream.store.check import Report
 from aaams_stream.store.folders import is_volume
 from aaams_stream.store.layout import KEY, Header, array_in, open_group, video_in
-from aaams_stream.store.open import WriteLock, drop_partial_files
+from aaams_stream.store.lock import WriteLock
+from aaams_stream.store.root import drop_partial_files, open_root
 from aaams_stream.store.sweep import STATE, Part, parts
 from aaams_stream.store.validate import check_nodes, read_record, sealed
-from aaams_stream.store.volume import open_root
 from aaams_stream.store.writer import sink_errors
 
 _COARSE = "coarse_"
@@ -48,11 +48,11 @@ class Mending:
             open_root(self.scratch)
         except SinkError:
             return False
-        same = ("selection", "with_video")
+        same = ("selection", "with_video", "roi")
         return (
             record["version"] == version
             and record["configuration"] == ours["configuration"]
-            and all(record["source"][name] == ours["source"][name] for name in same)
+            and all(record["source"].get(name) == ours["source"].get(name) for name in same)
             and same_source(ours["source"]["fingerprint"], record["source"]["fingerprint"])
         )
 

@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
-import errno
-import os
+import glob
 import shutil
-import time
-import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.abc.store import Store
+from zarr.core.sync import sync
 
+from aaams_stream.core.roi import Roi
 from aaams_stream.errors import SinkError
 from aaams_stream.model import same_source
+from aaams_stream.store.address import DOCUMENT, Address, Target
 from aaams_stream.store.check import check
+from aaams_stream.store.fence import BEGUN, FencedStore
 from aaams_stream.store.folders import is_volume
 from aaams_stream.store.layout import (
+    FINAL_TABLES,
     INTERRUPTED,
     KEY,
     LEVEL_TABLES,
     ROWS,
     SCHEMA,
+    TABLES,
     WITHOUT_LEVELS,
     Header,
     array_in,
     build,
     create_final_table,
+    open_group,
     schema_with_levels,
 )
-from aaams_stream.store.sweep import require_sound
+from aaams_stream.store.lock import WriteLock, beginning_in
+from aaams_stream.store.root import open_root, root_to_write
+from aaams_stream.store.sweep import STATE, require_chunks, require_sound
 from aaams_stream.store.validate import sealed
-from aaams_stream.store.volume import describe, open_root
+from aaams_stream.store.volume import describe
 from aaams_stream.store.writer import VolumeWriter, drop_resume_state, load_state, sink_errors
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 def create(
-    path: Path,
+    path: Target,
     header: Header,
     version: str,
     *,
@@ -56,14 +59,19 @@ def create(
     Only a volume of ours is ever replaced, and none that is being written. The new one appears
     under its name whole, so that a crash leaves either the old state or one that can be resumed.
     """
+    if isinstance(path, Address):
+        return _create_behind(path, header, version, overwrite, chunk_rows)
     if not path.name:
         raise SinkError(f"{path}: not a name for a volume; expected one like clip.zarr")
+    # a folder of that name would be taken for what the pattern meant from then on
+    if glob.has_magic(str(path)) and not path.exists() and glob.glob(str(path)):
+        raise SinkError(f"{path}: is a pattern of files that are there; choose another name")
     with sink_errors(path):
         path = path.resolve()  # a link stays one: what it points at is replaced
         path.parent.mkdir(parents=True, exist_ok=True)
         # whoever else begins a volume in this folder waits: from the first look to the last rename
         # nobody comes between, and what is left of an earlier try is of a process that is dead
-        with _beginning_in(path.parent):
+        with beginning_in(path.parent):
             return _create_alone(path, header, version, overwrite, chunk_rows)
 
 
@@ -84,16 +92,7 @@ def _create_alone(
         fresh.mkdir()
         lock = WriteLock(fresh, path)
         failing.callback(lock.release)
-        record = {
-            "schema": SCHEMA,
-            "version": version,
-            **header.to_record(),
-            "frames_committed": 0,
-            "complete": False,
-            "ended": INTERRUPTED,
-        }
-        root = zarr.create_group(str(fresh), zarr_format=3, attributes={KEY: sealed(record)})
-        build(root, header, chunk_rows)
+        _build(str(fresh), header, version, chunk_rows)
         if taken:
             path.rename(old)
         fresh.rename(path)
@@ -102,6 +101,65 @@ def _create_alone(
         writer = VolumeWriter(path, open_root(path, "r+"), lock)
         failing.pop_all()
         return writer
+
+
+def _build(store: str | Store, header: Header, version: str, chunk_rows: int) -> zarr.Group:
+    """Create an empty volume."""
+    record = {
+        "schema": SCHEMA,
+        "version": version,
+        **header.to_record(),
+        "frames_committed": 0,
+        "complete": False,
+        "ended": INTERRUPTED,
+    }
+    root = zarr.create_group(store, zarr_format=3, attributes={KEY: sealed(record)})
+    build(root, header, chunk_rows)
+    return root
+
+
+def _create_behind(
+    address: Address, header: Header, version: str, overwrite: bool, chunk_rows: int
+) -> VolumeWriter:
+    """Begin a volume behind an address, where nothing can be renamed: the root document comes last.
+
+    A crash before leaves a place that the next one clears.
+    """
+    address = address.again()
+    fence = FencedStore(address)
+    require_replaceable(address, overwrite)
+    with ExitStack() as failing:
+        failing.callback(fence.release)
+        fence.begin(overwrite)
+        _build(fence, header, version, chunk_rows)
+        fence.publish()
+        writer = VolumeWriter(address, open_group(fence, "r+"), fence)
+        failing.pop_all()
+        return writer
+
+
+def require_replaceable(address: Address, overwrite: bool) -> None:
+    """Raise a SinkError if what lies behind an address may not be replaced."""
+    if is_volume(address):
+        if not overwrite:
+            raise SinkError(f"{address}: exists {describe(address)}")
+        return
+    keys = sync(address.store.sizes()) or {}
+    if BEGUN not in keys and not all(map(_is_empty_node, keys)):
+        raise SinkError(f"{address}: exists and is not a volume of ours; choose another name")
+
+
+def _is_empty_node(key: str) -> bool:
+    """Whether this is what processes leave that begin a volume at one moment: never a value."""
+    first, _, rest = key.partition("/")
+    return rest.endswith(DOCUMENT) and first in {
+        "labels",
+        "time",
+        "0",
+        *TABLES,
+        *FINAL_TABLES,
+        STATE,
+    }
 
 
 def _sweep(leftover: Path, volume: Path) -> None:
@@ -115,7 +173,7 @@ def _sweep(leftover: Path, volume: Path) -> None:
 
 
 def resume(
-    path: Path, header: Header, version: str
+    path: Target, header: Header, version: str
 ) -> tuple[VolumeWriter, dict[str, NDArray[Any]] | None]:
     """Go on with the volume at `path`; return the writer and the segmenter's state, if any.
 
@@ -124,11 +182,9 @@ def resume(
     """
     _require_resumable(path, open_root(path), header, version)
     with sink_errors(path), ExitStack() as failing:
-        lock = WriteLock(path, path)
+        root, lock = root_to_write(path)
         failing.callback(lock.release)
-        root = open_root(path, "r+")
         _require_resumable(path, root, header, version)  # as it is now that nobody else writes
-        drop_partial_files(path)
         require_sound_volume(path, root)
         _raise_schema(root)
         writer = VolumeWriter(path, root, lock)
@@ -139,9 +195,12 @@ def resume(
         return writer, state
 
 
-def require_sound_volume(path: Path, root: zarr.Group) -> None:
+def require_sound_volume(path: Target, root: zarr.Group) -> None:
     """Raise a SinkError that names what is damaged in a volume; `check` tells all of it."""
-    require_sound(root)
+    if isinstance(path, Address):  # whose bytes are watched over there, and would all be fetched
+        require_chunks(root)
+    else:
+        require_sound(root)
     if not array_in(root, "labels/ids/0").checksummed:  # then only what it says can tell
         for damage in check(path).damages:
             raise SinkError(
@@ -150,7 +209,7 @@ def require_sound_volume(path: Path, root: zarr.Group) -> None:
             )
 
 
-def _require_resumable(path: Path, root: zarr.Group, header: Header, version: str) -> None:
+def _require_resumable(path: Target, root: zarr.Group, header: Header, version: str) -> None:
     record: Any = root.attrs[KEY]
     if record["version"] != version:
         raise SinkError(
@@ -162,12 +221,6 @@ def _require_resumable(path: Path, root: zarr.Group, header: Header, version: st
     require_same(path, Header.from_record(record), header)
 
 
-def drop_partial_files(path: Path) -> None:
-    """Remove what a killed process was writing."""
-    for partial in path.rglob("*.partial"):
-        partial.unlink()
-
-
 def _raise_schema(root: zarr.Group) -> None:
     """Add to an unfinished volume of an older schema the tables that it lacks."""
     record: Any = root.attrs[KEY]
@@ -177,72 +230,7 @@ def _raise_schema(root: zarr.Group) -> None:
         root.attrs[KEY] = sealed({**record, "schema": schema_with_levels(root)})
 
 
-class WriteLock:
-    """The right to write to a volume, held by one process at a time.
-
-    A lock on the folder itself: it goes with the folder when that is renamed, leaves no file
-    behind, and ends with the process, however that ends. Where folders cannot be locked, as on
-    Windows, everybody has the right.
-    """
-
-    def __init__(self, folder: Path, volume: Path) -> None:
-        self._held: weakref.finalize[..., Any] | None = None
-        handle = _locked(folder)
-        if handle == _TAKEN:
-            raise SinkError(
-                f"{volume}: is being written by another process; wait for it, or choose "
-                "another name"
-            )
-        if handle is not None:
-            self._held = weakref.finalize(self, os.close, handle)
-
-    def release(self) -> None:
-        """Give the right back; a second time does nothing."""
-        if self._held is not None:
-            self._held()
-
-
-_TAKEN = -1
-_PATIENCE = 60.0  # seconds that another process may take to begin a volume in the same folder
-
-
-def _locked(folder: Path) -> int | None:
-    """Lock a folder; return the open handle, _TAKEN, or None where there are no locks."""
-    if fcntl is None:
-        return None
-    while True:
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # what was opened may have been replaced since: then it is the wrong folder
-            if os.path.samestat(os.fstat(handle), os.stat(folder)):
-                return handle
-        except OSError as error:
-            os.close(handle)
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                return _TAKEN
-            if error.errno == errno.ENOENT:
-                raise
-            return None  # a file system without locks
-        os.close(handle)
-
-
-@contextmanager
-def _beginning_in(folder: Path) -> Iterator[None]:
-    """Be the only one who begins a volume in a folder; others are waited for."""
-    until = time.monotonic() + _PATIENCE
-    while (handle := _locked(folder)) == _TAKEN:
-        if time.monotonic() > until:
-            raise SinkError(f"{folder}: another process is beginning a volume there; try again")
-        time.sleep(0.005)
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-def require_same(path: Path, begun: Header, now: Header) -> None:
+def require_same(path: Target, begun: Header, now: Header) -> None:
     """Raise a SinkError that names the first thing in which two runs differ."""
     if not same_source(begun.fingerprint, now.fingerprint):
         raise SinkError(
@@ -253,14 +241,25 @@ def require_same(path: Path, begun: Header, now: Header) -> None:
         raise SinkError(
             f"{path}: was begun with other settings ({', '.join(names)}); use those, or --overwrite"
         )
-    wanted = (begun.selection | {"with_video": begun.with_video}).items()
-    given = now.selection | {"with_video": now.with_video}
-    for name, value in wanted:
+    if not _same_region(begun.region, now.region):
+        raise SinkError(
+            f"{path}: was begun with another region of interest; give the same --mask, or "
+            "--overwrite"
+        )
+    wanted = begun.selection | {"with_video": begun.with_video, "stretch": begun.stretch}
+    given = now.selection | {"with_video": now.with_video, "stretch": now.stretch}
+    for name, value in wanted.items():
         if given.get(name) != value:
             raise SinkError(
                 f"{path}: was begun with {name.replace('_', ' ')} {value} and not "
                 f"{given.get(name)}; use that, or --overwrite"
             )
+
+
+def _same_region(begun: Roi | None, now: Roi | None) -> bool:
+    if begun is None or now is None:
+        return begun is now
+    return np.array_equal(begun.mask, now.mask)
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:

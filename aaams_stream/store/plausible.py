@@ -1,7 +1,8 @@
-"""Values of a table that cannot be, in volumes without checksums.
+"""Values of a table that cannot be.
 
-What is damaged there may be decoded all the same. Tables are looked things up by: an id or a frame
-that is not there would lead astray, far enough to run out of memory.
+What is damaged may be decoded all the same: without checksums, or where a sound chunk lies in the
+place of another. Tables are looked things up by: an id or a frame that is not there would lead
+astray, far enough to run out of memory.
 """
 
 from __future__ import annotations

@@ -16,10 +16,13 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
+from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from aaams_stream.errors import SinkError
+from aaams_stream.store.address import SnapshotStore
+from aaams_stream.store.shards import chunks_in, split_shard
 
 # Volumes without checksums were written without chunks of nothing but zeros. These columns have no
 # zeros in a row that counts, so that a chunk of theirs is never left out.
@@ -36,7 +39,7 @@ NEVER_ZERO = {
 }
 
 
-_MISSING = "is missing"
+MISSING = "is missing"
 
 
 class StoredArray:
@@ -48,6 +51,8 @@ class StoredArray:
         self._array = array.with_config({"write_empty_chunks": True})
         self.path: str = array.path
         self.checksummed = any(isinstance(codec, Crc32cCodec) for codec in array.compressors)
+        store = array.store  # what was looked for behind an address and is not there, all told
+        self._missed = store.missed if isinstance(store, SnapshotStore) else None
         # whether every chunk is there
         self.whole = self.checksummed or _never_left_out(array.path)
 
@@ -62,6 +67,11 @@ class StoredArray:
         return self._array.chunks
 
     @property
+    def files(self) -> tuple[int, ...]:
+        """The size of what lies in one file along each axis: a chunk, or a shard of many."""
+        return self._array.shards or self._array.chunks
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """What a value is."""
         return self._array.dtype
@@ -71,18 +81,47 @@ class StoredArray:
         """The codecs that come first."""
         return self._array.filters
 
+    @property
+    def compressors(self) -> tuple[Any, ...]:
+        """The codecs that come last."""
+        return self._array.compressors
+
+    def raw(self, chunk: tuple[int, ...]) -> bytes:
+        """Return a chunk as it lies on disk; a SinkError if it is missing."""
+        store, name = self._array.store, self.name(chunk)
+        if isinstance(store, LocalStore):  # without the thread in which Zarr reads
+            try:
+                with open(os.path.join(store.root, name), "rb") as file:
+                    return file.read()
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                raise self.error(chunk, MISSING) from None
+        data = sync(store.get(name, default_buffer_prototype()))
+        if data is None:
+            raise self.error(chunk, MISSING)
+        return data.to_bytes()
+
+    def put_raw(self, chunk: tuple[int, ...], data: bytes) -> None:
+        """Put a chunk where it lies on disk, also one beyond the size that the array has so far."""
+        buffer = default_buffer_prototype().buffer.from_bytes(data)
+        sync(self._array.store.set(self.name(chunk), buffer))
+
     def __getitem__(self, key: Any) -> NDArray[Any]:
         """Read a part of the array, by numbers and slices; a SinkError names a chunk that fails."""
         index = key if isinstance(key, tuple) else (key,)
-        if self.whole:
+        if self.whole and self._missed is None:
             for chunk in self.chunks_of(index):
                 self.require(chunk)
         try:
-            return np.asarray(self._array[key])
-        except MemoryError:
+            found = np.asarray(self._array[key])
+        except (MemoryError, SinkError):  # of a store that is not reached, say
             raise
         except Exception as error:  # whatever codecs and the system come up with
             raise self._failure(index, error) from error
+        if self.whole and self._missed:
+            for chunk in self.chunks_of(index):
+                if self.name(chunk) in self._missed:
+                    raise self.error(chunk, MISSING)
+        return found
 
     def __setitem__(self, key: Any, values: NDArray[Any]) -> None:
         self._array[key] = values
@@ -92,9 +131,12 @@ class StoredArray:
         self._array.resize(shape)
 
     def chunks_of(self, index: tuple[Any, ...] = ()) -> Iterator[tuple[int, ...]]:
-        """Yield the places of all chunks that an index touches, in order."""
+        """Yield the places of all chunks that an index touches, in order.
+
+        Chunks as files: where they lie in shards, those of the shards.
+        """
         axes = []
-        for axis, (length, size) in enumerate(zip(self.shape, self.chunks, strict=True)):
+        for axis, (length, size) in enumerate(zip(self.shape, self.files, strict=True)):
             part = index[axis] if axis < len(index) else slice(None)
             places = range(length)[part]
             if isinstance(places, int):
@@ -118,17 +160,30 @@ class StoredArray:
         One that has a checksum is not decoded.
         """
         if self.whole and not self._is_there(chunk):
-            return _MISSING
+            return MISSING
         try:
-            data = self._bytes(chunk) if self.checksummed else None
-            if data is None:
-                self._array[self.part(chunk)]
-            elif crc32c.value(data[:-4]).to_bytes(4, "little") != data[-4:]:
-                raise ValueError("the checksum does not match")
-        except MemoryError:
+            if self.checksummed:
+                return self.wrong(sync(self.get(chunk)))
+            self._array[self.part(chunk)]
+        except (MemoryError, SinkError):
             raise
         except Exception as error:  # as above
             return f"is damaged ({_reason(error)})"
+        return None
+
+    def wrong(self, data: bytes | None) -> str | None:
+        """Return what is wrong with a chunk as it is stored, None if nothing is known to be."""
+        if data is None:
+            return MISSING if self.whole else None
+        chunks: list[bytes | None] = [data]
+        if self._array.shards is not None:
+            try:
+                chunks = split_shard(data, chunks_in(self._array.shards, self.chunks))
+            except ValueError as error:
+                return f"is damaged ({error})"
+        for chunk in chunks if self.checksummed else ():
+            if chunk is not None and crc32c.value(chunk[:-4]).to_bytes(4, "little") != chunk[-4:]:
+                return "is damaged (the checksum does not match)"
         return None
 
     def error(self, chunk: tuple[int, ...], failure: str) -> SinkError:
@@ -141,13 +196,13 @@ class StoredArray:
 
     def part(self, chunk: tuple[int, ...]) -> tuple[slice, ...]:
         """Return the part of the array that lies in a chunk."""
-        sides = zip(chunk, self.chunks, self.shape, strict=True)
+        sides = zip(chunk, self.files, self.shape, strict=True)
         return tuple(slice(at * size, min((at + 1) * size, length)) for at, size, length in sides)
 
     def require(self, chunk: tuple[int, ...]) -> None:
         """Raise a SinkError if a chunk should be there and is not."""
         if self.whole and not self._is_there(chunk):
-            raise self.error(chunk, _MISSING)
+            raise self.error(chunk, MISSING)
 
     def _is_there(self, chunk: tuple[int, ...]) -> bool:
         store, name = self._array.store, self.name(chunk)
@@ -155,13 +210,10 @@ class StoredArray:
             return os.path.isfile(os.path.join(store.root, name))
         return sync(store.exists(name))
 
-    def _bytes(self, chunk: tuple[int, ...]) -> bytes | None:
-        """Return a chunk as it lies on disk; None if it does not."""
-        store = self._array.store
-        if not isinstance(store, LocalStore):
-            return None
-        with open(os.path.join(store.root, self.name(chunk)), "rb") as file:
-            return file.read()
+    async def get(self, chunk: tuple[int, ...]) -> bytes | None:
+        """Return a chunk as it is stored; None where it is not."""
+        found = await self._array.store.get(self.name(chunk), default_buffer_prototype())
+        return None if found is None else found.to_bytes()
 
     def _failure(self, index: tuple[Any, ...], error: Exception) -> SinkError:
         """Return what to raise for an error in reading, with the chunk that is to blame."""

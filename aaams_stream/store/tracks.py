@@ -65,13 +65,15 @@ def _extended(tracks: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     before = np.roll(rows["centroid"], 1, axis=0)
     before[begin] = tracks["stop"][ids]
     steps = np.hypot(*(rows["centroid"] - before).astype(np.float64).T)
-    tracks["path"][ids] += np.add.reduceat(steps, begin)
+    # one row after the other, not in blocks: sums that do not depend on where stretches end
+    np.add.at(tracks["path"], rows["id"], steps)
     tracks["last"][ids] = rows["frame"][end]
     tracks["stop"][ids] = rows["centroid"][end]
     tracks["frames"][ids] += counts.astype(np.uint32)
     tracks["volume"][ids] += np.add.reduceat(rows["area"], begin, dtype=np.uint64)
     colours = rows["colour"] * rows["area"][:, None].astype(np.float64)
-    tracks["colour"][ids] += np.add.reduceat(colours, begin)
+    for channel in range(colours.shape[1]):
+        np.add.at(tracks["colour"][:, channel], rows["id"], colours[:, channel])
     return tracks
 
 

@@ -7,18 +7,24 @@ codecs; what differs is a SinkError that names it. Reads the JSON files alone, a
 from __future__ import annotations
 
 import json
-import math
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from aaams_stream.errors import SinkError
-from aaams_stream.model import EventKind
+from aaams_stream.store.address import Target, exists, read_ahead, read_document
+from aaams_stream.store.fields import (
+    FIELDS,
+    SOURCE_FIELDS,
+    is_counts,
+    is_int,
+    is_number,
+    is_region,
+)
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     FINAL_TABLES,
@@ -34,21 +40,19 @@ from aaams_stream.store.layout import (
     columns_of,
     tile,
 )
+from aaams_stream.store.shards import unsharded
 
 CHECKSUM = "checksum"  # over the rest of our attributes
 COUNTS = "counts"  # how many identities and events there are
-_MOST_FRAMES = 2**32  # tables count them in uint32
-_MOST_SIDE = 2**20
 _MOST_CHUNK_ROWS = 2**22
 _MOST_BEYOND = 2**20  # chunks that a crash may leave behind those that count
-_RATIO = re.compile(r"[0-9]{1,40}(/[0-9]{1,40})?")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
 class Place(NamedTuple):
     """Where something is wrong, for the text of an error."""
 
-    volume: Path
+    volume: Target
     node: str  # within the volume; "" for the attributes
 
     def wrong(self, what: str) -> SinkError:
@@ -64,20 +68,16 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**plain, CHECKSUM: f"{zlib.crc32(text.encode()):08x}"}
 
 
-def check_volume(path: Path) -> dict[str, Any]:
+def check_volume(path: Target) -> dict[str, Any]:
     """Return our attributes of the volume at `path` when all of its metadata is sound."""
     record = read_record(path)
     check_nodes(path, record)
     return record
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Target) -> dict[str, Any]:
     """Return our attributes of the volume at `path` when they are sound."""
-    try:
-        found = path.exists()
-    except OSError as error:
-        raise SinkError(f"{path}: cannot be read ({error.strerror})") from error
-    if not found:
+    if not exists(path):
         raise SinkError(f"{path}: no such volume")
     document = _document(path, "")
     attributes = document.get("attributes")
@@ -88,13 +88,13 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def check_record(path: Path, record: Mapping[str, Any]) -> None:
+def check_record(path: Target, record: Mapping[str, Any]) -> None:
     """Raise a SinkError unless our attributes have all fields, each of its type and in its range.
 
     A volume of another schema is told apart from a damaged one.
     """
     schema = record.get("schema")
-    if not _is_int(schema) or schema not in READABLE:
+    if not is_int(schema) or schema not in READABLE:
         readable = ", ".join(map(str, READABLE[:-1]))
         raise SinkError(
             f"{path}: has schema version {_short(schema)}, this program reads {readable} and "
@@ -109,99 +109,26 @@ def check_record(path: Path, record: Mapping[str, Any]) -> None:
             raise place.wrong(str(error)) from None
         if record.get(CHECKSUM) != expected:
             raise place.wrong(f"{KEY}: the checksum does not match")
-    for name, (holds, expected) in _FIELDS.items():
+    for name, (holds, expected) in FIELDS.items():
         if name not in record:
             raise place.wrong(f"{name} is missing")
         if not holds(record[name]):
             raise place.wrong(f"{name} must be {expected}, got {_short(record[name])}")
     source = record["source"]
-    for name, (holds, expected) in _SOURCE_FIELDS.items():
+    for name, (holds, expected) in SOURCE_FIELDS.items():
         if name not in source:
             raise place.wrong(f"source.{name} is missing")
         if not holds(source[name]):
             raise place.wrong(f"source.{name} must be {expected}, got {_short(source[name])}")
-    unknown = sorted(set(source) - set(_SOURCE_FIELDS))
+    if "roi" in source and not is_region(source["roi"], (source["height"], source["width"])):
+        raise place.wrong("source.roi must be a mask of the size of the frames")
+    if "stretch" in source and not (is_number(source["stretch"]) and source["stretch"] > 0):
+        raise place.wrong(f"source.stretch must be seconds, got {_short(source['stretch'])}")
+    unknown = sorted(set(source) - set(SOURCE_FIELDS) - {"stretch", "roi"})
     if unknown:
         raise place.wrong(f"source.{_short(unknown[0])} is unknown")
-    if COUNTS in record and not _is_counts(record[COUNTS]):
+    if COUNTS in record and not is_counts(record[COUNTS]):
         raise place.wrong(f"{COUNTS} must be numbers of identities and events")
-
-
-def _is_int(value: object, low: int = 0, high: int = 2**63) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return _is_int(value, -(2**63))
-
-
-def _is_side(value: object) -> bool:
-    return _is_int(value, 1, _MOST_SIDE)
-
-
-def _is_ratio(value: object) -> bool:
-    """Whether a text is a number above 0, as a fraction."""
-    if not isinstance(value, str) or not _RATIO.fullmatch(value):
-        return False
-    return all(int(part) > 0 for part in value.split("/"))
-
-
-def _is_selection(value: object) -> bool:
-    """Whether this is what `Clip.to_record` returns; nothing for a stretch of a live stream."""
-    if not isinstance(value, dict) or not set(value) <= {"start", "duration", "every", "size"}:
-        return False
-    size = value.get("size")
-    return (
-        all(value.get(name) is None or _is_number(value[name]) for name in ("start", "duration"))
-        and _is_int(value.get("every", 1), 1)
-        and (
-            size is None or (isinstance(size, list) and len(size) == 2 and all(map(_is_side, size)))
-        )
-    )
-
-
-def _is_configuration(value: object) -> bool:
-    """Whether these are tables of settings; which ones there are is for Params to say."""
-    return isinstance(value, dict) and all(
-        isinstance(table, dict)
-        and all(isinstance(v, str | bool) or _is_number(v) for v in table.values())
-        for table in value.values()
-    )
-
-
-def _is_counts(value: object) -> bool:
-    if not isinstance(value, dict) or set(value) != {"identities", "events"}:
-        return False
-    events, kinds = value["events"], {kind.name.lower() for kind in EventKind}
-    return (
-        _is_int(value["identities"], 0, 2**32 - 1)
-        and isinstance(events, dict)
-        and set(events) <= kinds
-        and all(map(_is_int, events.values()))
-    )
-
-
-_Field = tuple[Callable[[Any], bool], str]
-_FIELDS: dict[str, _Field] = {
-    "version": (lambda v: isinstance(v, str), "a text"),
-    "source": (lambda v: isinstance(v, dict), "a table"),
-    "configuration": (_is_configuration, "tables of settings"),
-    "frames_committed": (lambda v: _is_int(v, 0, _MOST_FRAMES), "a number of frames"),
-    "complete": (lambda v: isinstance(v, bool), "true or false"),
-    "ended": (lambda v: isinstance(v, str), "a text"),
-}
-_SOURCE_FIELDS: dict[str, _Field] = {
-    "width": (_is_side, "a number of pixels"),
-    "height": (_is_side, "a number of pixels"),
-    "rate": (_is_ratio, "a fraction above 0"),
-    "time_base": (_is_ratio, "a fraction above 0"),
-    "spec": (lambda v: isinstance(v, str), "a text"),
-    "fingerprint": (lambda v: v is None or isinstance(v, str), "a text or null"),
-    "selection": (_is_selection, "start, duration, every and size"),
-    "with_video": (lambda v: isinstance(v, bool), "true or false"),
-}
 
 
 class _Spec(NamedTuple):
@@ -216,7 +143,7 @@ class _Spec(NamedTuple):
 
 
 def check_nodes(
-    path: Path, record: Mapping[str, Any], damaged: dict[str, str] | None = None
+    path: Target, record: Mapping[str, Any], damaged: dict[str, str] | None = None
 ) -> None:
     """Raise a SinkError unless every group and array of a volume is there and as it should be.
 
@@ -225,6 +152,7 @@ def check_nodes(
     source = record["source"]
     size = (source["height"], source["width"])
     frames, complete = record["frames_committed"], record["complete"]
+    read_ahead(path, _usual_nodes(record))
     checker = _Checker(path, record["schema"] == SCHEMA, complete, damaged)
     checker.group("labels")
     ids = _Spec(np.dtype(np.uint32), size, tile(*size), True, (LABEL_ORDER,))
@@ -253,12 +181,26 @@ def check_nodes(
         checker.table(table, columns_of(dtype))
 
 
+def _usual_nodes(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the groups and arrays that a volume has; coarse labels may come on top."""
+    yield from ("labels", "labels/ids", "labels/ids/0", "time")
+    yield from ["0"] * record["source"]["with_video"]
+    tables = {table: [*columns, "offsets"] for table, columns in TABLES.items()}
+    left_out = LEVEL_TABLES if record["schema"] == WITHOUT_LEVELS else ()
+    for table, (_, dtype) in FINAL_TABLES.items():
+        if table not in left_out:
+            tables[table] = list(columns_of(dtype))
+    for table, names in tables.items():
+        yield table
+        yield from (f"{table}/{name}" for name in names)
+
+
 def _column_spec(column: Column) -> _Spec:
     inner = () if column.width is None else (column.width,)
     return _Spec(column.dtype, inner, inner, False, ((1, 0),) if inner else (None,))
 
 
-def _listed_labels(path: Path) -> Iterator[str]:
+def _listed_labels(path: Target) -> Iterator[str]:
     """Yield the names of the label images that a volume says it has."""
     place = Place(path, "labels")
     attributes = _document(path, "labels").get("attributes")
@@ -276,7 +218,7 @@ class _Checker:
     """Compares nodes of one volume with what they should be."""
 
     def __init__(
-        self, path: Path, strict: bool, complete: bool, damaged: dict[str, str] | None
+        self, path: Target, strict: bool, complete: bool, damaged: dict[str, str] | None
     ) -> None:
         self._path = path
         self._damaged = damaged  # where failures are noted; None: they are raised
@@ -335,16 +277,20 @@ class _Checker:
         document = _document(self._path, node)
         if document.get("node_type") != "array" or document.get("zarr_format") != 3:
             raise place.wrong("must be an array of Zarr 3")
+        try:  # only what is complete was packed
+            document = unsharded(document) if self._complete else document
+        except ValueError as error:
+            raise place.wrong(str(error)) from None
         _require(place, "data_type", document.get("data_type"), spec.dtype.name)
         shape = document.get("shape")
-        if not isinstance(shape, list) or not shape or not all(map(_is_int, shape)):
+        if not isinstance(shape, list) or not shape or not all(map(is_int, shape)):
             raise place.wrong(f"shape must be numbers, got {_short(shape)}")
         _require(place, "shape", shape[1:], list(spec.inner))
         grid = document.get("chunk_grid")
         if not isinstance(grid, dict) or grid.get("name") != "regular":
             raise place.wrong("chunk_grid must be regular")
         sizes = _configuration(grid).get("chunk_shape")
-        if not isinstance(sizes, list) or not sizes or not _is_int(sizes[0], 1, _MOST_CHUNK_ROWS):
+        if not isinstance(sizes, list) or not sizes or not is_int(sizes[0], 1, _MOST_CHUNK_ROWS):
             raise place.wrong(f"chunk_shape must be numbers, got {_short(sizes)}")
         if not spec.frames and self._chunk_rows is None:
             self._chunk_rows = sizes[0]
@@ -385,7 +331,7 @@ def _is_codec(told: tuple[Any, Any], wanted: tuple[str, dict[str, Any]]) -> bool
         return False
     if wanted[0] == "zstd":
         level, checksum = told[1].get("level", 0), told[1].get("checksum", False)
-        return _is_int(level, -(2**17), 22) and isinstance(checksum, bool)
+        return is_int(level, -(2**17), 22) and isinstance(checksum, bool)
     if wanted[0] == "bytes" and not wanted[1]:  # of single bytes the order does not matter
         return told[1] in ({}, {"endian": "little"})
     return bool(told[1] == wanted[1])
@@ -401,15 +347,17 @@ def _require(place: Place, name: str, value: object, expected: object) -> None:
         raise place.wrong(f"{name} must be {expected}, got {_short(value)}")
 
 
-def _document(path: Path, node: str) -> dict[str, Any]:
+def _document(path: Target, node: str) -> dict[str, Any]:
     """Return the metadata of a node."""
     place = Place(path, node)
     try:
-        document = json.loads((path / node / "zarr.json").read_bytes())
+        document = json.loads(read_document(path, node))
     except (FileNotFoundError, NotADirectoryError) as error:
         if not node:
             raise SinkError(f"{path}: not a volume of ours (no Zarr v3 group)") from error
         raise SinkError(f"{path}: a part of the volume is missing ({node})") from error
+    except SinkError:
+        raise
     except OSError as error:
         raise SinkError(f"{path}: cannot be read ({node} {error.strerror or error})") from error
     except (ValueError, RecursionError) as error:

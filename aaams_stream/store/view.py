@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from aaams_stream.core.pool import pool
 from aaams_stream.model import ADJACENCY_DTYPE, EVENT_DTYPE, SEGMENT_DTYPE
 from aaams_stream.store.counts import Counts
 from aaams_stream.store.frames import Frames
@@ -21,8 +20,9 @@ from aaams_stream.store.grouping import (
     origins_of,
 )
 from aaams_stream.store.layout import PRESENT_DTYPE, array_in, stretches
+from aaams_stream.store.tables import row_dtype
 from aaams_stream.store.tracks import SEEN_DTYPE, sum_up
-from aaams_stream.store.volume import Volume, row_dtype
+from aaams_stream.store.volume import Volume
 
 
 class GroupView(Volume):
@@ -86,13 +86,6 @@ class GroupView(Volume):
             )
             self._tracks = sum_up(grouped, self._events)
         return self._tracks.copy()
-
-    def pool(
-        self, features: ArrayLike, t: int, *, layout: str | None = None
-    ) -> NDArray[np.float32]:
-        """Return the mean of an array over each group of frame `t`; see `aaams_stream.pool`."""
-        ids = np.append(np.uint32(0), self.segments(t)["id"])  # pixels of no group go first
-        return pool(self.ids[t], features, ids, layout=layout)[1:]
 
     def table(self, name: str) -> NDArray[Any]:
         """Return all rows of "segments", "adjacency" or "events", the frame in front."""

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import ArrayLike, NDArray
+from zarr.abc.store import Store
 
 from aaams_stream.core.pool import pool
-from aaams_stream.errors import ConfigError, SinkError
+from aaams_stream.errors import SinkError
 from aaams_stream.model import (
     ADJACENCY_DTYPE,
-    EVENT_DTYPE,
-    OBJECT_DTYPE,
-    SEGMENT_DTYPE,
     TRACK_DTYPE,
     Crop,
     Lineage,
@@ -24,34 +22,24 @@ from aaams_stream.model import (
     build_graph,
 )
 from aaams_stream.params import Params
-from aaams_stream.paths import expanded
-from aaams_stream.store.counts import Counts, read_counts
+from aaams_stream.store.address import Address, Target, target_of
 from aaams_stream.store.frames import Frames, Pictures
 from aaams_stream.store.layout import (
-    KEY,
-    WITHOUT_LEVELS,
     Header,
     array_in,
-    open_group,
-    read_offsets,
     read_rows,
     video_in,
 )
-from aaams_stream.store.levels import Hierarchy, checked_level
+from aaams_stream.store.levelled import Levelled
 from aaams_stream.store.lineage import lineage, with_areas
+from aaams_stream.store.root import open_root
 from aaams_stream.store.sweep import require_chunks
 from aaams_stream.store.tracks import build_tracks
-from aaams_stream.store.validate import check_volume
 
-if TYPE_CHECKING:
-    from aaams_stream.store.view import LevelView, ObjectView
-
-_TABLES = {"segments": SEGMENT_DTYPE, "adjacency": ADJACENCY_DTYPE, "events": EVENT_DTYPE}
 NEIGHBOUR_DTYPE = np.dtype([("id", np.uint32), *ADJACENCY_DTYPE.descr[2:]])
-_KEPT_BLOCKS = 2  # of rows, decoded, for walks from frame to frame
 
 
-class Volume:
+class Volume(Levelled):
     """A volume opened for reading; what is written later shows after `open_volume` again.
 
     Nothing is read before it is asked for. Frames count from 0, and -1 is the last. `ids` (t, h, w)
@@ -67,11 +55,9 @@ class Volume:
 
     unit = "supervoxel"  # what an id stands for
 
-    def __init__(self, path: Path, root: zarr.Group) -> None:
-        record: Any = root.attrs[KEY]
-        self.path = path
-        self.frame_count: int = record["frames_committed"]
-        self.complete: bool = record["complete"]
+    def __init__(self, path: Target, root: zarr.Group) -> None:
+        super().__init__(path, root)
+        record = self._record
         self.ended: str = record["ended"]  # "complete", "damaged: …" or "interrupted"
         self.version: str = record["version"]
         self.header = Header.from_record(record)
@@ -81,15 +67,7 @@ class Volume:
         self.video: Pictures | None = None  # (t, h, w, 3), where they are stored
         if self.header.with_video:
             self.video = Pictures(Frames(video_in(root), self.frame_count))
-        self._root = root
-        self._record = record
-        self._block_rows: int = array_in(root, "segments/frame").chunks[0]  # as of every column
-        self._blocks: dict[tuple[str, int], NDArray[Any]] = {}
         self._tracks: NDArray[Any] | None = None
-        self._hierarchy: Hierarchy | None = None
-        self._offsets: dict[str, NDArray[np.int64]] = {}
-        self._checksummed = array_in(root, "labels/ids/0").checksummed
-        self._identities: int | None = None
 
     def __repr__(self) -> str:
         kept = ["video"] * self.header.with_video + ["levels"] * self.has_levels
@@ -121,6 +99,12 @@ class Volume:
         return Params().updated(self.header.configuration)
 
     @property
+    def roi(self) -> NDArray[np.bool_] | None:
+        """The region of interest, (h, w): elsewhere ids are 0. None: all of a frame."""
+        region = self.header.region
+        return None if region is None else region.mask
+
+    @property
     def times(self) -> NDArray[np.float64]:
         """Presentation time of every frame in seconds."""
         return array_in(self._root, "time")[: self.frame_count]
@@ -134,37 +118,13 @@ class Volume:
         first, last = (float(times[t]) for t in (0, self.frame_count - 1))
         return first, last
 
-    @property
-    def counts(self) -> Counts:
-        """How many identities there are, and how many events of each kind.
-
-        Reads no table, unless the volume is older than its counts.
-        """
-        return self._own_counts()
-
-    def _own_counts(self) -> Counts:
-        """Return the counts of the volume, also if this is a view of one."""
-        rows = (Volume.row_count(self, name) for name in ("segments", "events"))
-        return read_counts(self._root, self._record, *rows)
-
     def require_chunks(self) -> None:
-        """Raise a SinkError that names the first chunk that should be there and is not.
+        """Look whether every chunk that counts is there; files alone, `check` reads them.
 
-        Looks for files alone; `check` reads them.
+        Raises:
+            SinkError: one is not; it is named.
         """
         require_chunks(self._root)
-
-    def segments(self, t: int) -> NDArray[Any]:
-        """Return the segments of frame `t`: SEGMENT_DTYPE, in order of id."""
-        return self._rows("segments", t, SEGMENT_DTYPE)
-
-    def adjacency(self, t: int) -> NDArray[Any]:
-        """Return the pairs of segments that touch in frame `t`: ADJACENCY_DTYPE."""
-        return self._rows("adjacency", t, ADJACENCY_DTYPE)
-
-    def events_at(self, t: int) -> NDArray[Any]:
-        """Return the events of frame `t`: EVENT_DTYPE, in the order they happened."""
-        return self._rows("events", t, EVENT_DTYPE)
 
     @property
     def events(self) -> NDArray[Any]:
@@ -185,13 +145,20 @@ class Volume:
             self._tracks = tracks
         return self._tracks.copy()
 
-    def table(self, name: str) -> NDArray[Any]:
-        """Return all rows of "segments", "adjacency" or "events", the frame in front."""
-        dtype = row_dtype(name)
-        return self.known_ids(read_rows(self._root, name, 0, self.row_count(name), dtype))
-
     def segment(self, track_id: int, t: int) -> np.void:
-        """Return the row of segment `track_id` in frame `t`; a ValueError if it is not there."""
+        """Return one segment of a frame.
+
+        Args:
+            track_id: its id.
+            t: the frame.
+
+        Returns:
+            Its row of `segments(t)`.
+
+        Raises:
+            ValueError: there is no such id, or it is not in that frame.
+            IndexError: there is no such frame.
+        """
         rows = self.segments(t)
         at = int(np.searchsorted(rows["id"], track_id))
         if at == len(rows) or rows["id"][at] != track_id:
@@ -201,28 +168,75 @@ class Volume:
         return row
 
     def mask(self, track_id: int, t: int) -> NDArray[np.bool_]:
-        """Return where segment `track_id` is in frame `t`, (h, w); nowhere if it is hidden."""
+        """Return where a segment is in a frame; nowhere if it is hidden.
+
+        Args:
+            track_id: its id.
+            t: the frame.
+
+        Returns:
+            (h, w) of bool.
+
+        Raises:
+            ValueError: there is no such id.
+            IndexError: there is no such frame.
+        """
         mask = np.asarray(self.ids[t] == track_id)
         if not mask.any():
             self._track(track_id)
         return mask
 
     def crop(self, track_id: int, t: int) -> Crop:
-        """Cut segment `track_id` out of frame `t`; the picture comes along if it is stored."""
+        """Cut a segment out of a frame.
+
+        Args:
+            track_id: its id.
+            t: the frame.
+
+        Returns:
+            Its box and mask, and the picture where that is stored.
+
+        Raises:
+            ValueError: there is no such id, or it is not in that frame.
+            IndexError: there is no such frame.
+        """
         x0, y0, x1, y1 = map(int, self.segment(track_id, t)["bbox"])
         mask = np.asarray(self.ids[t][y0:y1, x0:x1] == track_id)
         rgb = None if self.video is None else self.video[t, y0:y1, x0:x1]
         return Crop(t % self.frame_count, (x0, y0, x1, y1), mask, rgb)
 
     def tube(self, track_id: int) -> Iterator[Crop]:
-        """Yield track `track_id` frame by frame, without those in which it is hidden."""
+        """Cut a track out of the volume, frame by frame.
+
+        Args:
+            track_id: its id.
+
+        Yields:
+            Its `crop` of each frame in which it is seen.
+
+        Raises:
+            ValueError: there is no such id.
+        """
         track = self._track(track_id)
         for t in range(int(track["first"]), int(track["last"]) + 1):
             if track_id in self.segments(t)["id"]:
                 yield self.crop(track_id, t)
 
     def neighbours(self, track_id: int, t: int) -> NDArray[Any]:
-        """Return who touches segment `track_id` in frame `t`: rows with id, length and contrast."""
+        """Return who touches a segment in a frame.
+
+        Args:
+            track_id: its id.
+            t: the frame.
+
+        Returns:
+            A row for each neighbour: id, length (pixel sides they share) and contrast (mean
+            colour distance across those, L*a*b* units).
+
+        Raises:
+            ValueError: there is no such id, or it is not in that frame.
+            IndexError: there is no such frame.
+        """
         self.segment(track_id, t)
         pairs = self.adjacency(t)
         pairs = pairs[(pairs["first"] == track_id) | (pairs["second"] == track_id)]
@@ -232,7 +246,17 @@ class Volume:
         return rows
 
     def lineage(self, track_id: int) -> Lineage:
-        """Return the history of an identity through splits and merges."""
+        """Return the history of an identity through splits and merges.
+
+        Args:
+            track_id: its id.
+
+        Returns:
+            Ancestors, descendants and the events between them.
+
+        Raises:
+            ValueError: there is no such id.
+        """
         self._track(track_id)
         return with_areas(lineage(self.events, track_id), self)
 
@@ -246,7 +270,15 @@ class Volume:
         return row
 
     def graph(self, a: int = 0, b: int | None = None) -> SegmentGraph:
-        """Return the segments of frames `a` up to before `b` as a graph over space and time."""
+        """Return the segments of some frames as a graph over space and time.
+
+        Args:
+            a: the first frame.
+            b: the one after the last; None: the end. Both may count from the end, as slices do.
+
+        Returns:
+            Nodes with features, edges for touch, same id, split or merge, as arrays.
+        """
         frames = range(self.frame_count)[a:b]
         reads = (self.segments, self.adjacency, self.events_at)
         return build_graph(frames, *([read(t) for t in frames] for read in reads))
@@ -254,168 +286,29 @@ class Volume:
     def pool(
         self, features: ArrayLike, t: int, *, layout: str | None = None
     ) -> NDArray[np.float32]:
-        """Return the mean of an array over each segment of frame `t`; see `aaams_stream.pool`.
+        """Return the mean of an array over each segment of a frame; see `aaams_stream.pool`.
 
-        Row i belongs to row i of `segments(t)`.
+        Args:
+            features: (h, w), (h, w, c) or (c, h, w) of any number type, or a map of another size.
+            t: the frame.
+            layout: "hwc" or "chw", where three axes leave it open.
+
+        Returns:
+            (k,) or (k, c) float32; row i belongs to row i of `segments(t)`.
+
+        Raises:
+            ValueError: the features do not fit the frame.
+            IndexError: there is no such frame.
         """
         return pool(self.ids[t], features, self.segments(t)["id"], layout=layout)
 
-    @property
-    def has_levels(self) -> bool:
-        """Whether the tree over its identities is there."""
-        return self.complete and bool(self._record["schema"] > WITHOUT_LEVELS)
 
-    @property
-    def merge_count(self) -> int:
-        """How many merges the tree over its identities has; reads no table."""
-        return int(array_in(self._root, "hierarchy/level").shape[0]) if self.has_levels else 0
-
-    @property
-    def hierarchy(self) -> Hierarchy:
-        """The tree over its identities; a SinkError that names the remedy if it is not there."""
-        if self._hierarchy is None:
-            self._require_levels()
-            self._hierarchy = Hierarchy(self._root, self.frame_count, self.counts.identities)
-        return self._hierarchy
-
-    def _require_levels(self) -> None:
-        require_complete(self, "levels are found at the end")
-        if not self.has_levels:
-            raise SinkError(
-                f"{self.path}: was written without levels; add them with aaams-stream levels "
-                f"{self.path}"
-            )
-
-    def groups(
-        self, *, level: float | None = None, segments: float | None = None
-    ) -> NDArray[np.uint32]:
-        """Return the group of each id (n + 1,), by its smallest id; 0 stays 0.
-
-        Either after all merges up to a `level`, 0 being none, or at the level whose mean number of
-        groups a frame is nearest to `segments`.
-        """
-        return self.hierarchy.lookup(self.level_at(level=level, segments=segments))
-
-    def at(self, *, level: float | None = None, segments: float | None = None) -> LevelView:
-        """Return the volume seen at a coarser level, as `groups` has it, with all it can be asked.
-
-        Nothing is read before it is asked for; an id is then that of a group.
-        """
-        from aaams_stream.store.view import LevelView
-
-        return LevelView(self, self.level_at(level=level, segments=segments))
-
-    def objects(self, k: int = 10) -> NDArray[Any]:
-        """Return the groups that look most like things: OBJECT_DTYPE, k at most, best first.
-
-        An object is the group of its id at its level. One may lie inside another.
-        """
-        if not k >= 1:
-            raise ConfigError(f"the number of objects must be >= 1, got {k}")
-        self._require_levels()
-        count = array_in(self._root, "objects/id").shape[0]
-        return read_rows(self._root, "objects", 0, min(k, count), OBJECT_DTYPE)
-
-    def only(self, objects: NDArray[Any]) -> ObjectView:
-        """Return the volume with nothing but some of its `objects`, each one identity.
-
-        Of two that lie in each other the one that comes first has the pixels.
-        """
-        from aaams_stream.store.view import ObjectView
-
-        return ObjectView(self, objects)
-
-    def level_at(self, *, level: float | None = None, segments: float | None = None) -> float:
-        """Return the level that is meant by a level or a number of groups a frame."""
-        if (level is None) == (segments is None):
-            raise ConfigError("give either a level or a number of groups, and not both")
-        hierarchy = self.hierarchy
-        if segments is not None:
-            return hierarchy.level_of(segments)
-        assert level is not None
-        return checked_level(level)
-
-    def row_count(self, table: str) -> int:
-        """Return how many rows a table has; reads one chunk of its offsets."""
-        if not self.frame_count:
-            return 0
-        rows = int(array_in(self._root, f"{table}/offsets")[self.frame_count])
-        self._require_rows(table, rows)
-        return rows
-
-    def offsets(self, table: str) -> NDArray[np.int64]:
-        """Return where each frame's rows of a table begin, (t + 1)."""
-        if table not in self._offsets:
-            offsets = read_offsets(self._root, table, self.frame_count)
-            self._require_rows(table, int(offsets[-1]))
-            self._offsets[table] = offsets
-        return self._offsets[table]
-
-    def _require_rows(self, table: str, rows: int) -> None:
-        """Raise a SinkError unless a table has so many rows."""
-        found = array_in(self._root, f"{table}/frame").shape[0]
-        if not 0 <= rows <= found or (self.complete and rows != found):
-            raise SinkError(
-                f"{self.path}: {table}/offsets is damaged (it ends at {rows} of {found} rows)"
-            )
-
-    def known_ids(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows as they are; a SinkError if they have ids that the volume does not have.
-
-        Where chunks have checksums nobody looks.
-        """
-        if self._checksummed:
-            return rows
-        if self._identities is None:
-            self._identities = self._own_counts().identities
-        most = self._identities
-        for name in {"id", "other", "first", "second"}.intersection(rows.dtype.names or ()):
-            if int(rows[name].max(initial=0)) > most:
-                raise SinkError(f"{self.path}: a table is damaged (it has ids that are not there)")
-        return rows
-
-    def _rows(self, table: str, t: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        if not -self.frame_count <= t < self.frame_count:
-            raise IndexError(f"frame {t} is out of range; the volume holds {self.frame_count}")
-        start, stop = self.offsets(table)[[t % self.frame_count, t % self.frame_count + 1]]
-        size, parts = self._block_rows, []
-        for block in range(start // size, max(start, stop - 1) // size + 1):
-            rows = self._block(table, block, dtype)
-            parts.append(rows[max(0, start - block * size) : max(0, stop - block * size)])
-        return np.concatenate(parts)
-
-    def _block(self, table: str, block: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        key = (table, block)
-        if key not in self._blocks:
-            while len(self._blocks) >= _KEPT_BLOCKS * 3:
-                del self._blocks[next(iter(self._blocks))]
-            start = block * self._block_rows
-            stop = min(start + self._block_rows, int(self.offsets(table)[-1]))
-            self._blocks[key] = self.known_ids(read_rows(self._root, table, start, stop, dtype))
-        return self._blocks[key]
-
-
-def row_dtype(table: str) -> np.dtype[Any]:
-    """Return the columns of a table, the frame in front."""
-    if table not in _TABLES:
-        raise ValueError(f"a volume has the tables {', '.join(_TABLES)}, not {table!r}")
-    return np.dtype([("frame", np.uint32), *_TABLES[table].descr])
-
-
-def require_complete(volume: Volume, reason: str) -> None:
-    """Raise a SinkError that gives the reason unless all frames of a volume are there."""
-    if not volume.complete:
-        raise SinkError(
-            f"{volume.path}: is not complete ({volume.frame_count} frames so far), and {reason}; "
-            "finish it with segment --resume"
-        )
-
-
-def open_volume(store: str | Path) -> Volume:
+def open_volume(store: str | Path | Address | Store) -> Volume:
     """Open a volume for reading.
 
     Args:
-        store: the volume's folder; it may still be growing.
+        store: the volume's folder, its address (s3://, gs://, az://, https://), or a store of Zarr;
+            it may still be growing.
 
     Returns:
         The volume, as far as it was committed.
@@ -429,17 +322,11 @@ def open_volume(store: str | Path) -> Volume:
         >>> aaams.open_volume("seen.zarr").frame_count
         3
     """
-    path = expanded(store)
+    path = target_of(store)
     return Volume(path, open_root(path))
 
 
-def open_root(path: Path, mode: Literal["r", "r+"] = "r") -> zarr.Group:
-    """Open the group of a volume after all of its metadata was found sound."""
-    check_volume(path)
-    return open_group(path, mode)
-
-
-def describe(path: Path) -> str:
+def describe(path: Target) -> str:
     """Say in a few words what state a volume is in, and what can be done with it."""
     try:
         volume = open_volume(path)

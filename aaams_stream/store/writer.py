@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import io
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from zarr.codecs import Crc32cCodec
 
 from aaams_stream.errors import SinkError
 from aaams_stream.model import FrameSegmentation
+from aaams_stream.store.address import Address, Target
 from aaams_stream.store.arrays import ChunkedArray, Table
-from aaams_stream.store.counts import read_counts
+from aaams_stream.store.counts import Counts, read_counts
 from aaams_stream.store.guard import noticing_removal
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
@@ -40,8 +41,9 @@ from aaams_stream.store.tracks import build_tracks
 from aaams_stream.store.validate import COUNTS, sealed
 
 if TYPE_CHECKING:
-    from aaams_stream.store.open import WriteLock
+    from aaams_stream.store.root import Right
 
+_AT_ONCE = 16  # arrays that are flushed behind an address
 _PIECE = 1 << 20  # bytes of a state written at a time: on its way to disk each is copied four times
 
 
@@ -51,7 +53,7 @@ class VolumeWriter:
     Memory: one chunk of frames and one of every column, however long the video is.
     """
 
-    def __init__(self, path: Path, root: zarr.Group, lock: WriteLock) -> None:
+    def __init__(self, path: Target, root: zarr.Group, lock: Right) -> None:
         self.path = path
         self._root = root
         self._lock = lock
@@ -96,7 +98,7 @@ class VolumeWriter:
             name = f"{self.frames:08d}"
             _save_state(self._root, name, state)
             self._note(frames_committed=self.frames)
-            self._forget_states(keep=name)
+            self._forget_states()
 
     def finish(self, ended: str) -> None:
         """Write what is left and mark the volume complete; `ended` says how the source ended."""
@@ -110,34 +112,54 @@ class VolumeWriter:
             drop_resume_state(self._root)
         self.release()
 
+    @property
+    def root(self) -> zarr.Group:
+        """The group of the volume, for those who put frames into it by other ways than `append`."""
+        return self._root
+
+    def finish_joined(self, frames: int, counts: Counts, ended: str) -> None:
+        """Mark the volume complete after all of its arrays were written elsewhere."""
+        with noticing_removal(self._root), sink_errors(self.path):
+            self.frames, self._counts = frames, counts
+            self._note(frames_committed=frames, complete=True, ended=ended)
+            drop_resume_state(self._root)
+        self.complete = True
+        self.release()
+
     def release(self) -> None:
         """Let others write to the volume; nothing is written here any more."""
         self._lock.release()
 
     def _flush(self) -> None:
-        self._ids.flush()
-        if self._video is not None:
-            self._video.flush()
-        self._time.flush()
+        arrays = [self._ids, self._time] + ([] if self._video is None else [self._video])
         for table in self._tables.values():
-            table.flush()
+            arrays += table.arrays()
+        if isinstance(self.path, Address):  # each waits for its answers, so many at a time
+            with ThreadPoolExecutor(_AT_ONCE, "zarr_io_flush") as pool:
+                list(pool.map(ChunkedArray.flush, arrays))
+            return
+        for array in arrays:
+            array.flush()
 
     def _note(self, **changes: Any) -> None:
         self._record.update(changes)
         self._record[COUNTS] = self._counts.to_record()
         self._root.attrs[KEY] = sealed(self._record)
 
-    def _forget_states(self, keep: str) -> None:
+    def _forget_states(self) -> None:
+        """Remove the states before; a later one is another process's, or written anew some time."""
         group = group_in(self._root, "resume")
         for name in list(group.array_keys()):
-            if name != keep:
+            if int(name) < self.frames:
                 del group[name]
 
 
 def drop_resume_state(root: zarr.Group) -> None:
-    """Remove the segmenter's state, which only an incomplete volume needs."""
-    if "resume" in root:
-        del root["resume"]
+    """Remove the segmenter's state, which only an incomplete volume needs.
+
+    Whatever it says: it may be damaged, or not there.
+    """
+    del root["resume"]
 
 
 def _save_state(root: zarr.Group, name: str, state: Mapping[str, NDArray[Any]]) -> None:
@@ -177,7 +199,7 @@ def load_state(root: zarr.Group, frames: int) -> dict[str, NDArray[Any]] | None:
 
 
 @contextmanager
-def sink_errors(path: Path) -> Iterator[None]:
+def sink_errors(path: Target) -> Iterator[None]:
     """Turn the system's errors into a SinkError that names the volume and a remedy."""
     try:
         yield

@@ -174,8 +174,9 @@ def _row(name: str, array: zarr.Array[Any], note: str = "") -> str:
 def _attributes() -> str:
     return (
         f"The group's attribute `{KEY}` says what a volume is about: `schema`, `version` (of the "
-        "package), `source` (address, size, rate, which stretch of it, and what tells the file "
-        "from others), `configuration` (every setting), `frames_committed`, `complete`, `ended` "
+        "package), `source` (address, size, rate, which stretch of it, what tells the file "
+        "from others, and a region of interest as `roi`: a bit a pixel, row by row, deflated, in "
+        "base64), `configuration` (every setting), `frames_committed`, `complete`, `ended` "
         "(`complete`, `damaged: …` or `interrupted`) and `counts` (identities and events). "
         "`aaams-stream info VOLUME` prints them."
     )

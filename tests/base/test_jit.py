@@ -229,6 +229,22 @@ def test_one_process_compiles_and_the_others_wait_for_it(monkeypatch, tmp_path):
     assert next(answers, None) is None
 
 
+@pytest.mark.parametrize(
+    ("looks", "started"), [([True], []), ([False, True], []), ([False, False], ["export"])]
+)
+def test_following_is_compiled_by_another_process_that_steps_aside(
+    monkeypatch, tmp_path, looks, started
+):
+    monkeypatch.setattr(kernels, "CACHE_FOLDER", tmp_path)
+    answers, words = iter(looks), []
+    monkeypatch.setattr(jit, "are_compiled", lambda files: next(answers))
+    monkeypatch.setattr(jit, "compile_ahead", lambda: None)
+    monkeypatch.setattr(jit, "_warm_up", lambda *given, aside: words.extend(given) or aside)
+    jit.compile_following()
+    assert words == started
+    assert next(answers, None) is None
+
+
 @pytest.mark.skipif(jit.fcntl is None, reason="folders cannot be locked here")
 def test_the_lock_of_a_folder_is_had_by_one_at_a_time(tmp_path):
     told = []

@@ -33,6 +33,18 @@ def test_expanded_refuses_what_no_file_can_be_named(name, message):
         expanded(name)
 
 
+def test_an_address_is_never_taken_for_a_folder_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("s3://bucket/clip.zarr", Path("s3://bucket/clip.zarr")):
+        with pytest.raises(ConfigError, match="is an address"):
+            expanded(name)
+    with pytest.raises(AaamsError, match=r"nothing://bucket/clip\.zarr"):
+        segment_video("demo", "nothing://bucket/clip.zarr", duration=0.1, size=(64, 48))
+    with pytest.raises(ConfigError, match="is an address"):
+        segment_video("demo", Path("s3://bucket/clip.zarr"))
+    assert list(tmp_path.iterdir()) == []
+
+
 WRONG = ["~nobody-of-that-name/x", "a\0b", 7, np.zeros((2, 3))]
 
 

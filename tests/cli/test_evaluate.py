@@ -11,8 +11,8 @@ from support import standin
 from support.clips import moving_frames, write_clip
 
 from aaams_stream.cli import main
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.metrics import score_video
-from aaams_stream.run.segment_video import segment_video
 from aaams_stream.source import open_source
 from aaams_stream.store import open_volume
 

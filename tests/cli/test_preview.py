@@ -15,7 +15,7 @@ from support.clocks import PATIENCE
 from support.viewers import Viewer, ask
 
 from aaams_stream.cli import main
-from aaams_stream.cli.preview import open_browser
+from aaams_stream.live.browser import open_browser
 from aaams_stream.store import open_volume
 
 pytestmark = pytest.mark.usefixtures("compiled")

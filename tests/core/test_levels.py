@@ -193,7 +193,7 @@ OTHERS = {
     "colour_power": 1.0,
     "size_unit": 0.02,
     "size_power": 0.6,
-    "edge_unit": 9.0,
+    "edge_unit": 30.0,
     "edge_power": 0.9,
     "motion_unit": 0.1,
     "motion_sq": 9.0,

@@ -7,9 +7,9 @@ import pytest
 from support.clips import write_clip
 
 from aaams_stream import Params, Segmenter
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.core.scale import processing_params, processing_shape
 from aaams_stream.core.state import SegmenterState
-from aaams_stream.run.segment_video import segment_video
 from aaams_stream.source.demo import demo_frame
 from aaams_stream.store import open_volume
 

@@ -19,9 +19,10 @@ from support import standin
 from support.clips import moving_frames, write_clip, write_images
 from support.volumes import files
 
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.errors import SourceError
 from aaams_stream.run.progress import Progress
-from aaams_stream.run.segment_video import Interrupted, segment_video
+from aaams_stream.run.segment_video import Interrupted
 from fuzz.harness import called, what_is_wrong_with
 
 # Words that stand for what lies in the folder of the check, and others.

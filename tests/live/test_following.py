@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import threading
 
 import cv2
 import numpy as np
 import pytest
-from support.cameras import GatedSource, Slides
-from support.live import PARAMS, newest, play, preview, wait_for_phase
+from support.cameras import GatedSource, Slides, fake_camera
+from support.live import PARAMS, newest, play, preview, wait_for_phase, wait_until, watch
 from support.viewers import Viewer
 
 from aaams_stream.live import LiveLoop
@@ -139,3 +140,21 @@ def test_following_is_for_all_viewers_to_see_and_can_be_saved(tmp_path):
         np.testing.assert_array_equal(mask, frame.scene.labels)
         assert int(row["area"]) == (mask == 1).sum()
         assert row["state"] == "seen"
+
+
+def test_click_while_following_is_being_compiled_is_refused_with_a_word(monkeypatch):
+    ready = threading.Event()
+    monkeypatch.setattr("aaams_stream.live.loop.warm_following", ready.wait)
+    monkeypatch.setattr("aaams_stream.live.loop._GETTING_READY", 0.0)
+    camera = GatedSource(fake_camera())
+    with LiveLoop(camera, PARAMS) as loop:
+        try:
+            camera.send()
+            (shown,) = watch(loop, 1)
+            ids = [int(shown.segmentation.ids[0, 0])]
+            with pytest.raises(ValueError, match="being compiled, once; try again"):
+                loop.follow(ids)
+        finally:
+            ready.set()
+        wait_until(loop._warmed.is_set)
+        assert loop.follow(ids) == 1

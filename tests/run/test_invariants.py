@@ -33,18 +33,27 @@ def drawn(kind):
     return [*first, *(np.roll(other, 2 * t, axis=1) for t in range(10))]
 
 
+def region(kind, h, w):
+    y, x = np.mgrid[:h, :w]
+    if kind == "islands":
+        return (np.hypot(y - 0.3 * h, x - 0.2 * w) < 0.25 * h) | (x > 0.6 * w + 0.2 * y)
+    return np.random.default_rng(1).random((h, w)) < 0.4
+
+
 @pytest.fixture(scope="module")
 def volumes(tmp_path_factory):
     """Return a maker of volumes of drawn clips; each is made once."""
     folder = tmp_path_factory.mktemp("drawn")
 
-    def make(kind, scale):
-        path = folder / f"{kind}-{scale}.zarr"
+    def make(kind, scale, roi=None):
+        path = folder / f"{kind}-{scale}-{roi}.zarr"
         if not path.exists():
-            clip = write_clip(folder / f"{kind}.mkv", drawn(kind))
+            frames = drawn(kind)
+            clip = write_clip(folder / f"{kind}.mkv", frames)
             settings = folder / f"{scale}.toml"
             settings.write_text(f"[stream]\nscale = {scale}\nsegments = 40\n")
-            segment_video(clip, path, settings, with_video=True)
+            mask = None if roi is None else region(roi, *frames[0].shape[:2])
+            segment_video(clip, path, settings, with_video=True, roi=mask)
         return path
 
     return make
@@ -54,6 +63,13 @@ def volumes(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["demo", "moving", "cut"])
 def test_a_volume_says_what_its_pixels_show(volumes, kind, scale):
     assert violations(volumes(kind, scale)) == []
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0])
+@pytest.mark.parametrize("kind", ["demo", "cut"])
+@pytest.mark.parametrize("roi", ["islands", "grains"])
+def test_a_volume_of_a_region_says_what_its_pixels_show(volumes, kind, scale, roi):
+    assert violations(volumes(kind, scale, roi)) == []
 
 
 CHANGES = [

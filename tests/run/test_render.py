@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from support.clips import film_times, moving_frames, write_clip
 
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.errors import SinkError, SourceError
 from aaams_stream.run.render import OBJECTS, render_volume
-from aaams_stream.run.segment_video import segment_video
 from aaams_stream.run.stream import replay
 from aaams_stream.source import open_source
 from aaams_stream.store import open_volume

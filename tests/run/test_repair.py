@@ -117,7 +117,7 @@ def test_repair_needs_the_source(made, copy, tmp_path):
 
 def test_repair_waits_for_nobody_who_writes(copy):
     (copy / "labels/ids/0/c/1/0/0").unlink()
-    from aaams_stream.store.open import WriteLock
+    from aaams_stream.store.lock import WriteLock
 
     lock = WriteLock(copy, copy)
     with pytest.raises(SinkError, match="is being written"):

@@ -13,15 +13,16 @@ from functools import partial
 import numpy as np
 import pytest
 from support import ROOT, TESTS, standin
-from support.clips import film_times, moving_frames, write_clip
+from support.clips import film_times, moving_frames, write_clip, write_images
 from support.threads import PATIENCE, all_end
 from support.volumes import files, spoil_early_rows
 
 from aaams_stream import __version__, store
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.errors import ConfigError, SinkError, SourceError
 from aaams_stream.model import Timecode
 from aaams_stream.run.render import render_volume
-from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_video
+from aaams_stream.run.segment_video import Interrupted, Job, run_job
 from aaams_stream.run.sink import MARKS
 from aaams_stream.run.stream import replay
 from aaams_stream.run.threads import AHEAD, BEHIND
@@ -73,6 +74,13 @@ def test_segment_video_keeps_the_volume_if_the_source_is_wrong(clip, tmp_path):
     with pytest.raises(SourceError):
         segment_video(tmp_path / "none.mp4", path, overwrite=True)
     assert files(path) == before
+
+
+def test_segment_video_gives_no_volume_the_name_of_the_pattern_it_reads(tmp_path):
+    pattern = write_images(tmp_path / "images", moving_frames(3), "{}.png") / "*.png"
+    with pytest.raises(SinkError, match="is a pattern of files"):
+        segment_video(pattern, pattern)
+    assert len(list(pattern.parent.iterdir())) == 3
 
 
 def test_segment_video_completes_the_volume_of_a_damaged_source_and_says_so(tmp_path):

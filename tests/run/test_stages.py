@@ -10,13 +10,13 @@ import pytest
 from support.clips import write_clip
 from support.volumes import files
 
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.core import threads
 from aaams_stream.core.prepare import Preparer
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.model import EventKind, Frame
 from aaams_stream.params import Params
-from aaams_stream.run.segment_video import segment_video
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.stream import stream
 from aaams_stream.run.threads import prefetch

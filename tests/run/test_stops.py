@@ -15,11 +15,12 @@ from support.clips import moving_frames, write_clip
 from support.threads import PATIENCE
 from support.volumes import files
 
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.errors import SinkError
 from aaams_stream.run import batch
 from aaams_stream.run.batch import run_batch
 from aaams_stream.run.interrupt import Stopped
-from aaams_stream.run.segment_video import Interrupted, Job, run_job, segment_video
+from aaams_stream.run.segment_video import Interrupted, Job, run_job
 from aaams_stream.run.videos import find_videos, plan
 from aaams_stream.store import CHUNK_FRAMES, open_volume
 

@@ -14,8 +14,8 @@ from support.clips import moving_frames, write_clip
 from support.threads import all_end
 
 import aaams_stream
+from aaams_stream.cluster.door import segment_video
 from aaams_stream.errors import ConfigError
-from aaams_stream.run.segment_video import segment_video
 from aaams_stream.run.stream import replay, stream
 from aaams_stream.source import pixels
 from aaams_stream.store import open_volume

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aaams_stream import kernels
+from aaams_stream import jit, kernels
 from aaams_stream.run import warmup
 
 
@@ -28,3 +28,14 @@ def test_warm_stream_asks_before_every_frame_whether_to_stop(compiled, frames):
     answers = iter([False] * frames + [True])
     warmup.warm_stream(should_stop=lambda: next(answers))
     assert next(answers, None) is None
+
+
+def test_warm_following_leaves_nothing_of_following_to_compile(compiled):
+    """Else every preview would start a process to compile it."""
+    warmup.warm_following()
+    assert jit.are_compiled(jit.FOLLOWING_FILES)
+
+
+def test_warm_stream_leaves_nothing_of_a_stream_to_compile(compiled):
+    """Else every run would say that it compiles, and start processes to do so."""
+    assert jit.stream_is_compiled()

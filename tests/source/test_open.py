@@ -273,3 +273,47 @@ def test_open_source_heeds_ctrl_c_while_an_address_is_silent():
         assert process.wait(PATIENCE) != 0
         # after FFmpeg's own ten seconds this would be a SourceError
         assert "KeyboardInterrupt" in process.stderr.read().splitlines()[-1]
+
+
+def test_open_source_reads_a_film_in_a_bucket_like_one_here(bucket, tmp_path):
+    import obstore
+    from obstore.store import from_url
+
+    path = write_clip(tmp_path / "a.mp4", moving_frames(40), **H264)
+    obstore.put(from_url(bucket), "a.mp4", path.read_bytes())
+    for clip in (Clip(), Clip(start=Fraction(1), every=2)):
+        with open_source(f"{bucket}/a.mp4", clip) as there, open_source(path, clip) as here:
+            assert there.fingerprint == here.fingerprint
+            assert there.frame_estimate == here.frame_estimate
+            found, expected = list(there), list(here)
+            assert there.ended == "complete"
+        assert [frame.time for frame in found] == [frame.time for frame in expected]
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.rgb, other.rgb)
+    obstore.put(from_url(bucket), "empty.mp4", b"")
+    with pytest.raises(SourceError, match=r"empty\.mp4: the file is empty"):
+        open_source(f"{bucket}/empty.mp4")
+
+
+def test_a_bucket_that_falls_silent_ends_a_film_as_damaged(bucket, tmp_path, monkeypatch):
+    import obstore
+    from obstore.store import from_url
+
+    from aaams_stream.paths import ObjectFile
+
+    path = write_clip(tmp_path / "a.mkv", moving_frames(200, 120, 160))
+    obstore.put(from_url(bucket), "a.mkv", path.read_bytes())
+    read, most = ObjectFile.read, path.stat().st_size // 2
+
+    def failing(file, size):
+        if source and file.tell() > most:
+            raise OSError(5, "Connection reset")
+        return read(file, size)
+
+    source = []
+    monkeypatch.setattr(ObjectFile, "read", failing)
+    with open_source(f"{bucket}/a.mkv") as opened:
+        source.append(opened)
+        frames = list(opened)
+    assert 0 < len(frames) < 200
+    assert opened.ended.startswith("damaged: reading failed (Connection reset)")

@@ -11,7 +11,7 @@ from support.volumes import HEADER, VERSION, fill
 from zarr.codecs import TransposeCodec
 
 from aaams_stream import store
-from aaams_stream.model import EVENT_DTYPE
+from aaams_stream.model import EVENT_DTYPE, EventKind
 from aaams_stream.store import layout, open_volume
 from aaams_stream.store.arrays import ChunkedArray, Table
 from aaams_stream.store.stored import StoredArray
@@ -95,14 +95,17 @@ def test_table_goes_on_from_the_rows_of_the_frames_that_count():
     layout.build(root, HEADER, chunk_rows=4)
     rows = np.zeros(9, EVENT_DTYPE)
     rows["id"] = np.arange(9)
+    rows["kind"] = EventKind.BIRTH
     table = Table(root, "events", 0)
     for frame, part in enumerate((rows[:3], rows[3:3], rows[3:8])):
         table.append(frame, part)
-    table.flush()
+    for array in table.arrays():
+        array.flush()
     again = Table(root, "events", 2)  # the third frame was not committed
     assert again.rows == 3
     again.append(2, rows[8:])
-    again.flush()
+    for array in again.arrays():
+        array.flush()
     assert root["events/offsets"][:].tolist() == [0, 3, 3, 4]
     assert root["events/frame"][:].tolist() == [0, 0, 0, 2]
     np.testing.assert_array_equal(

@@ -82,6 +82,13 @@ def test_check_knows_tables_over_the_whole_from_those_of_frames(copy):
     assert report.good == [(0, 29)]
 
 
+def test_check_knows_a_sound_chunk_in_the_place_of_another(copy):
+    """Its checksum is right."""
+    shutil.copy(copy / "events/frame/c/0", copy / "events/offsets/c/0")
+    (damage,) = check(copy).damages
+    assert (damage.part, damage.frames) == ("events/offsets", (0, 29))
+
+
 def test_check_goes_on_where_metadata_is_damaged(copy):
     (copy / "events/kind/zarr.json").write_text("{")
     shutil.rmtree(copy / "tracks/id")

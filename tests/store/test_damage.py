@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+import zarr
 from support.older import edit_record, make_older
 from support.volumes import HEADER, VERSION, files, fill
 
@@ -221,9 +222,39 @@ def test_the_door_takes_any_text_for_metadata(copy, node, text):
 )
 def test_merges_that_make_no_tree_are_refused(copy, column, values):
     """Following them would not end."""
-    import zarr
-
     array = zarr.open_array(str(copy / "hierarchy" / column), mode="r+")
     array[: len(values)] = np.array(values, array.dtype)
-    with pytest.raises(SinkError, match="hierarchy is damaged"):
+    with pytest.raises(SinkError, match=r"hierarchy.* is damaged"):
         open_volume(copy).groups(level=1)
+
+
+def test_ids_that_are_not_there_are_refused_though_the_checksum_is_right(copy):
+    """A chunk may lie in the place of another; groups are looked up by id."""
+    zarr.open_group(str(copy), mode="r+")["events/other"][0] = 4_000_000
+    volume = open_volume(copy)
+    with pytest.raises(SinkError, match="it has ids that are not there"):
+        _ = volume.events
+    with pytest.raises(SinkError, match="it has ids that are not there"):
+        _ = volume.at(segments=8).tracks
+
+
+def test_a_volume_is_completed_whatever_its_last_state_says(tmp_path):
+    writer = store.create(tmp_path / "a.zarr", HEADER, VERSION)
+    fill(writer, 8)
+    (tmp_path / "a.zarr/resume/zarr.json").write_text("[" * 50_000 + "]" * 50_000)
+    writer.finish("complete")
+    assert open_volume(tmp_path / "a.zarr").complete
+    assert not (tmp_path / "a.zarr/resume").exists()
+
+
+def test_a_column_that_ends_early_is_refused(tmp_path):
+    """What is beyond the last commit is not counted, so metadata alone does not tell."""
+    writer = store.create(tmp_path / "a.zarr", HEADER, VERSION)
+    fill(writer, 16)
+    del writer
+    document = tmp_path / "a.zarr/segments/density/zarr.json"
+    said = json.loads(document.read_text())
+    said["shape"][0] = 3
+    document.write_text(json.dumps(said))
+    with pytest.raises(SinkError, match=r"segments/density is damaged \(has rows up to 3, not"):
+        open_volume(tmp_path / "a.zarr").segments(12)

@@ -19,7 +19,7 @@ from support.volumes import HEADER, VERSION, files, fill
 from aaams_stream import store
 from aaams_stream.errors import SinkError
 from aaams_stream.params import Params
-from aaams_stream.store import open as locking
+from aaams_stream.store import lock as locking
 from aaams_stream.store import open_volume
 
 

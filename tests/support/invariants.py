@@ -6,7 +6,9 @@ the package is not repeated here.
 
 from __future__ import annotations
 
+import base64
 import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,11 @@ class Told:
             self.ids = root["labels/ids/0"][:]
             self.video = root["0"][:].transpose(0, 2, 3, 1)
         self.times = root["time"][:]
+        self.inside = np.ones(self.ids.shape[1:], bool)
+        if "roi" in self.record["source"]:
+            packed = zlib.decompress(base64.b64decode(self.record["source"]["roi"]))
+            bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=self.inside.size)
+            self.inside = bits.reshape(self.inside.shape) > 0
         self.tables = {
             table: {name: root[f"{table}/{name}"][:] for name in root[table].array_keys()}
             for table in ("segments", "adjacency", "events", "tracks", "hierarchy", "objects")
@@ -76,9 +83,9 @@ def _of_shapes(told: Told) -> Iterator[str]:
 
 def _of_frame(told: Told, t: int) -> Iterator[str]:
     ids, segments = told.ids[t], told.rows("segments", t)
-    names, areas = np.unique(ids, return_counts=True)
-    if names[0] == 0:
+    if not np.array_equal(ids > 0, told.inside):
         yield "pixels without an id"
+    names, areas = np.unique(ids[ids > 0], return_counts=True)
     if not np.array_equal(segments["id"], names) or not np.array_equal(segments["area"], areas):
         yield "segments: not the ids and areas of the pixels"
         return
@@ -111,7 +118,7 @@ def _of_contacts(told: Told, t: int, lab: Any) -> Iterator[str]:
         ((slice(None), slice(1, None)), (slice(None), slice(None, -1))),
         ((slice(1, None), slice(None)), (slice(None, -1), slice(None))),
     ):
-        apart = ids[one] != ids[other]
+        apart = (ids[one] != ids[other]) & (ids[one] > 0) & (ids[other] > 0)
         far = np.linalg.norm(lab[one] - lab[other], axis=2)[apart]
         ends = np.sort(np.stack([ids[one][apart], ids[other][apart]]), axis=0).T.tolist()
         for pair, gap in zip(map(tuple, ends), far.tolist(), strict=True):
@@ -131,7 +138,7 @@ def _of_events(told: Told) -> Iterator[str]:
     before: set[int] = set()
     counts = dict.fromkeys(("birth", "death", "split", "merge", "return", "cut"), 0)
     for t, ids in enumerate(told.ids):
-        here = set(np.unique(ids).tolist())
+        here = set(np.unique(ids).tolist()) - {0}
         rows = told.rows("events", t)
         kinds = rows["kind"].tolist()
         named = {kind: rows["id"][rows["kind"] == kind].tolist() for kind in range(BIRTH, CUT + 1)}
@@ -163,7 +170,7 @@ def _of_events(told: Told) -> Iterator[str]:
 
 def _of_tracks(told: Told) -> Iterator[str]:
     tracks, segments = told.tables["tracks"], told.tables["segments"]
-    if not np.array_equal(tracks["id"], np.unique(told.ids)):
+    if not np.array_equal(tracks["id"], np.unique(told.ids[told.ids > 0])):
         yield "tracks: not the ids of the pixels"
         return
     for k, name in enumerate(tracks["id"]):

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from aaams_stream import store
 from aaams_stream.errors import SinkError
-from aaams_stream.store.open import WriteLock
+from aaams_stream.store.lock import WriteLock
 from support.volumes import HEADER, VERSION
 
 STARTERS = 3

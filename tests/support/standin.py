@@ -47,7 +47,7 @@ class Prepared:
 
 
 class Preparer:
-    def __init__(self, params=None):
+    def __init__(self, params=None, *, roi=None):
         self.params = params
 
     def prepare(self, rgb, time=None):
@@ -68,12 +68,16 @@ class Labelled:
 
 
 class Segmenter:
-    def __init__(self, params=None, *, segments=None, state=None):
+    def __init__(self, params=None, *, segments=None, state=None, roi=None):
         self.params = resolve(params)
+        self.roi = roi  # not looked at
         self.state = state
 
     def step(self, rgb, time=None):
         return describe(self.label(Preparer(self.params).prepare(rgb, time)))
+
+    def sees_scene_change(self, prepared):
+        return False
 
     def label(self, prepared):
         grey, before = prepared.grey, self.state

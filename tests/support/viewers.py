@@ -158,8 +158,8 @@ class Viewer:
         return seen
 
 
-def unpack(data: bytes) -> Seen:
-    """Take a message of the stream apart, as its description says."""
+def unpack(data: bytes, outside: int | None = None) -> Seen:
+    """Take a message of the stream apart, as its description says; outside: id of no segment."""
     length = int.from_bytes(data[:4], "little")
     head = json.loads(data[4 : 4 + length])
     if "packed" not in head:
@@ -179,6 +179,8 @@ def unpack(data: bytes) -> Seen:
     assert rest == b""
     jpeg = np.frombuffer(data, np.uint8, -1, at + head["packed"])
     rgb = cv2.cvtColor(cv2.imdecode(jpeg, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    if outside is not None:
+        ids = np.append(ids, np.uint32(outside))
     return Seen(head, ids[maps[0]], rgb, colours, merges, *maps[1:])
 
 
