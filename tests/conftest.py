@@ -14,10 +14,12 @@ import pytest
 hypothesis.settings.register_profile("ours", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ours")
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process
-# they start and mean to interrupt.
+# A shell that starts the tests in the background has them ignore Ctrl-C, `nohup` has them ignore a
+# closing terminal, and so would every process they start and mean to interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 PATIENCE = 300.0  # seconds until a thread counts as one that never ends, on the slowest machine
 
@@ -27,6 +29,13 @@ def _our_threads() -> set[threading.Thread]:
     return {t for t in threading.enumerate() if not t.name.startswith(("zarr_io", "asyncio_"))}
 
 
+def _end(thread: threading.Thread, deadline: float) -> None:
+    """Wait for a thread, also for one that another thread is about to start."""
+    while thread.ident is None and time.monotonic() < deadline:
+        time.sleep(0.001)  # nothing tells of a start but the thread itself
+    thread.join(max(0.0, deadline - time.monotonic()))
+
+
 @pytest.fixture(autouse=True)
 def no_thread_left_behind() -> Iterator[None]:
     """Fail a test after which a thread it started still runs."""
@@ -34,7 +43,7 @@ def no_thread_left_behind() -> Iterator[None]:
     yield
     deadline = time.monotonic() + PATIENCE
     for thread in _our_threads() - before:
-        thread.join(max(0.0, deadline - time.monotonic()))
+        _end(thread, deadline)
     left = sorted(thread.name for thread in _our_threads() - before)
     if left:
         pytest.fail(f"the test left threads behind: {', '.join(left)}")
