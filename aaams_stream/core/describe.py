@@ -16,7 +16,6 @@ from aaams_stream.core.prepare import Prepared, Watch
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.core.stopwatch import stopwatch
 from aaams_stream.core.upsample import upsample
-from aaams_stream.kernels import label_maps
 from aaams_stream.model import FrameSegmentation
 
 
@@ -39,17 +38,15 @@ class Labelled:
 def describe(labelled: Labelled, watch: Watch = stopwatch) -> FrameSegmentation:
     """Return what the segmenter made of a frame."""
     prepared, state = labelled.prepared, labelled.state
-    frame, picture = prepared.frame, prepared.picture
+    frame = prepared.frame
     seconds = dict(prepared.seconds)
     clock = watch(seconds)
     outside = None if prepared.roi is None else prepared.roi.outside(frame.shape[:2])
     labels = upsample(state.labels, prepared.small, frame, prepared.tuning, outside)
     if labels is not state.labels:
         clock("scale")
-    tables = measure(state, labels, frame, picture, labelled.flow)
+    ids, tables = measure(state, labels, frame, labelled.flow)
     clock("table")
-    ids = np.empty(labels.shape, np.uint32)
-    label_maps.apply_lut(labels, state.tracks.ids.view(np.int32), ids.view(np.int32))
     if prepared.roi is not None:
         ids = prepared.roi.paste(ids)
         prepared.roi.shift(tables.segments)

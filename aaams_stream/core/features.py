@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from aaams_stream.kernels import features as kernels
 from aaams_stream.kernels.common import LANES
+from aaams_stream.kernels.records import Response
 
 Pixel = TypeVar("Pixel", np.uint8, np.float32)
 
@@ -99,12 +100,9 @@ def lab_planes(rgb: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.float3
     up to 2.8, the float one by .3 and in twice the time.
     """
     h, w, _ = rgb.shape
-    if rgb.dtype == np.uint8:
-        light = cv2.LUT(np.ascontiguousarray(rgb), _LIGHT)
-    else:
-        light = _light(np.iinfo(rgb.dtype).max)[rgb]
     planes = np.empty((3, h, -(-w // LANES) * LANES), np.float32)
-    kernels.light_to_lab(light, _MATRIX, FAR, planes)
+    response = RESPONSE if rgb.dtype == np.uint8 else Response(_light(65535), _MATRIX)
+    kernels.levels_to_lab(np.ascontiguousarray(rgb), response, FAR, planes)
     return planes
 
 
@@ -115,7 +113,7 @@ def _light(top: int) -> NDArray[np.float32]:
     return np.where(level <= 0.04045, level / 12.92, curve).astype(np.float32)
 
 
-_LIGHT = _light(255)
+RESPONSE = Response(_light(255), _MATRIX)  # of 8-bit pictures
 
 
 def smoothed(planes: NDArray[np.float32], width: int) -> NDArray[np.float32]:

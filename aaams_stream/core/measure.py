@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaams_stream.core import packed
-from aaams_stream.core.features import Picture, lab_planes
+from aaams_stream.core.features import RESPONSE
 from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.state import SegmenterState
 from aaams_stream.kernels import measure as kernels
+from aaams_stream.kernels.records import Shapes
 from aaams_stream.model import ADJACENCY_DTYPE, SEGMENT_DTYPE, EventKind
 
 _CONTACTS = 4  # a plane map has less than three pairs a segment
@@ -32,34 +33,35 @@ def measure(
     state: SegmenterState,
     labels: NDArray[np.int32],
     frame: NDArray[np.uint8],
-    picture: Picture,
     flow: NDArray[np.float32] | None,
-) -> Tables:
-    """Return the tables of a frame.
+) -> tuple[NDArray[np.uint32], Tables]:
+    """Return the ids (H, W) of a frame, and its tables.
 
     state: after the frame; labels (H, W): its labels in the frame's own pixels; frame (H, W, 3);
-    picture: what was segmented; flow (h, w, 2): to where each of its pixels was in the frame
-    before, None where nothing is known of it.
+    flow (h, w, 2): to where each pixel of the picture that was segmented was in the frame before,
+    None where nothing is known of it.
     """
     count = len(state.tracks.ids)
-    planes = picture.planes if labels.shape == picture.shape else lab_planes(frame)
     rows = _modes_and_motion(state, flow)
-    area, perimeter = np.empty((2, count), np.int64)
-    bbox = np.empty((count, 4), np.int32)
-    sums = np.empty((count, 2))
-    shapes = labels, planes, area, bbox, sums, perimeter
-    found = find_pairs(kernels.measure_shapes, *shapes, expected=_CONTACTS * count)
-    rows["area"] = area
-    rows["perimeter"] = perimeter
-    rows["bbox"] = bbox
-    rows["centroid"] = sums / area[:, None]
-    colours = np.empty((count, 6))
-    kernels.measure_colours(labels, planes, colours)
-    colours /= area[:, None]
+    ids = np.empty(labels.shape, np.uint32)
+    shapes = Shapes(
+        *np.empty((2, count), np.int64),
+        np.empty((count, 4), np.int32),
+        np.empty((count, 2)),
+        np.empty((count, 6)),
+    )
+    pixels = labels, frame, RESPONSE, state.tracks.ids, ids
+    found = find_pairs(kernels.measure_segments, *pixels, shapes, expected=_CONTACTS * count)
+    area = shapes.area[:, None]
+    colours = shapes.colours / area
+    rows["area"] = shapes.area
+    rows["perimeter"] = shapes.perimeter
+    rows["bbox"] = shapes.bbox
+    rows["centroid"] = shapes.places / area
     rows["colour"] = colours[:, :3]
     rows["colour_spread"] = np.sqrt(np.maximum(colours[:, 3:] - colours[:, :3] ** 2, 0.0))
-    if labels.shape != picture.shape:
-        _scale(rows, np.array(labels.shape[::-1]) / picture.shape[::-1])
+    if labels.shape != state.labels.shape:
+        _scale(rows, np.array(labels.shape[::-1]) / state.labels.shape[::-1])
     order = np.lexsort((found.second, found.first))
     length, gaps = found.sums[order].T
     adjacency = np.empty(len(order), ADJACENCY_DTYPE)
@@ -69,7 +71,7 @@ def measure(
     adjacency["contrast"] = gaps / length
     if state.masked:  # nothing is told of what lies outside the region of interest
         rows, adjacency = rows[1:], adjacency[adjacency["first"] > 0]
-    return Tables(rows, adjacency)
+    return ids, Tables(rows, adjacency)
 
 
 def remember_parents(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aaams_stream.core.prepare import Prepared
 from aaams_stream.core.roi import OUTSIDE, keep_apart
 from aaams_stream.core.state import SegmenterState
+from aaams_stream.core.threads import side_by_side
 from aaams_stream.kernels import common
 from aaams_stream.kernels import propagate as kernels
 from aaams_stream.kernels.records import Prediction
@@ -17,6 +18,8 @@ from aaams_stream.kernels.records import Prediction
 UNLABELLED = -1  # label of a pixel that the frame before does not explain
 RELABEL = -2  # label of a pixel that is to be re-estimated, though it was explained
 REFRESH = common.REFRESH  # the same in its segment's turn: that is presumed to be there still
+
+_WORTH = 0.015  # of a pixel, as `side_by_side` counts
 
 
 @dataclass(slots=True)
@@ -38,20 +41,31 @@ def propagate(prepared: Prepared, state: SegmenterState) -> Propagated:
         motion.flow, np.empty_like(labels), np.empty_like(labels), np.empty_like(state.density)
     )
     squares = (params.stream.tolerance2, tuning.strange**2, tuning.outlier**2, tuning.inlier**2)
-    area = np.empty(len(tracks.ids), np.int64)
+    watched = state.scene_ids % tuning.watch == state.scene_frame % tuning.watch
+    limits = kernels.Limits(*map(np.float32, squares))
     inside, strange = np.empty((2, len(labels)), np.int64)
-    kernels.warp_labels(
-        state.pixels,
-        motion,
-        prepared.picture.smooth,
-        tracks.colours,
-        state.scene_ids % tuning.watch == state.scene_frame % tuning.watch,
-        kernels.Limits(*map(np.float32, squares)),
-        pixels,
-        area,
-        inside,
-        strange,
-    )
+    areas: list[NDArray[np.int64]] = []  # of the parts of the picture
+
+    def warp(first: int, last: int) -> None:
+        area = np.empty(len(tracks.ids), np.int64)
+        kernels.warp_labels(
+            first,
+            last,
+            state.pixels,
+            motion,
+            prepared.picture.smooth,
+            tracks.colours,
+            watched,
+            limits,
+            pixels,
+            area,
+            inside,
+            strange,
+        )
+        areas.append(area)
+
+    side_by_side(warp, labels.shape[0], worth=labels.shape[1] * _WORTH)
+    area = np.sum(areas, axis=0)
     beyond, outside = 0, prepared.outside
     if outside is not None:  # it is where it was, and says nothing of the scene
         keep_apart(pixels.warped, outside, UNLABELLED)

@@ -8,9 +8,12 @@ from numpy.typing import NDArray
 from aaams_stream.core.features import Picture
 from aaams_stream.core.propagate import UNLABELLED, Propagated
 from aaams_stream.core.roi import keep_apart
+from aaams_stream.core.threads import side_by_side
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import refine as kernels
 from aaams_stream.params import Params
+
+_WORTH = 0.02  # of a pixel, as `side_by_side` counts: few lie on boundaries
 
 
 def refine_boundaries(
@@ -32,11 +35,20 @@ def refine_boundaries(
         np.float32(tuning.vote_stay),
     )
     labels = np.empty_like(seen.pixels.kept)
-    fringe = np.empty(labels.size, np.int32)
-    count = kernels.relabel_boundary(seen.pixels.kept, poll, UNLABELLED, labels, fringe)
-    kernels.grow_labels(
-        fringe[:count], labels, poll, np.float32(tuning.vote_join), tuning.vote_rounds
-    )
+    h, w = labels.shape
+    places = np.empty(labels.size, np.int32)
+    listed: dict[int, NDArray[np.int32]] = {}
+
+    def relabel(first: int, last: int) -> None:
+        mine = places[first * w : last * w]
+        count = kernels.relabel_boundary(
+            first, last, seen.pixels.kept, poll, UNLABELLED, labels, mine
+        )
+        listed[first] = mine[:count]
+
+    side_by_side(relabel, h, worth=w * _WORTH)
+    fringe = np.concatenate([listed[first] for first in sorted(listed)])
+    kernels.grow_labels(fringe, labels, poll, np.float32(tuning.vote_join), tuning.vote_rounds)
     if outside is not None:
         keep_apart(labels, outside, UNLABELLED)
     return labels

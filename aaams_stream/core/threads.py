@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from aaams_stream.errors import ConfigError
 
 VARIABLE = "AAAMS_THREADS"
-# Clusters or pixels worth a thread: with less to do, waking one takes longer than it saves. A warm
-# frame of 640x480 has a few thousand, a cold one 170,000.
-_SHARE = 16384
+# Work worth a thread, in clusters to climb: with less to do, waking one takes longer than it saves.
+# A warm frame of 640x480 has a few thousand, a cold one 170,000.
+_SHARE = 512
+_MANY = 8 * _SHARE  # from here on a thread has several parts
 _MOST_DIGITS = 9  # beyond any machine, and within what Python reads as a number
 _PARTS = 4  # a thread: sky and ground do not take equally long
 
@@ -36,18 +38,42 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def side_by_side(work: Callable[[int, int], None], items: int, worth: int = 1) -> None:
+def side_by_side(work: Callable[[int, int], None], items: int, worth: float = 1) -> None:
     """Do `work(start, stop)` for all items, in parts on several threads where that pays.
 
-    worth: clusters or pixels an item stands for. The parts may be done in any order, and at the
-    same time, and `work` lets go of the interpreter, as kernels do.
+    worth: clusters to climb that an item takes as long as. The parts may be done in any order, and
+    at the same time, and `work` lets go of the interpreter, as kernels do. The thread that asks
+    does its share; the others wait for work from one time to the next.
     """
-    threads = min(thread_count(), items * worth // _SHARE, items)
+    effort = int(items * worth)
+    threads = min(thread_count(), effort // _SHARE, items)
     if threads < 2:
         work(0, items)
         return
-    parts = min(_PARTS * threads, items)
+    parts = min(threads if effort < _MANY else _PARTS * threads, items)
     edges = [items * part // parts for part in range(parts + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, edges, edges[1:]):
-            pass  # what went wrong is raised here
+    spans = zip(
+        edges, edges[1:], strict=False
+    )  # each is handed out once: the interpreter sees to it
+
+    def take_part() -> None:
+        for start, stop in spans:
+            work(start, stop)
+
+    others = [_pool(threads - 1).submit(take_part) for _ in range(threads - 1)]
+    try:
+        take_part()
+    finally:
+        wait([other for other in others if not other.cancel()])  # one not begun has nothing to do
+    for other in others:
+        if not other.cancelled():
+            other.result()  # what went wrong there is raised here
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "aaams_compute")
+
+
+if hasattr(os, "register_at_fork"):  # the threads stay behind with the parent
+    os.register_at_fork(after_in_child=_pool.cache_clear)

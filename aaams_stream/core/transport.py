@@ -17,6 +17,7 @@ from aaams_stream.core.features import Picture
 from aaams_stream.core.mean_shift import climb, iteration, merge_moved, shift_clusters
 from aaams_stream.core.propagate import Propagated
 from aaams_stream.core.state import SegmenterState
+from aaams_stream.core.threads import side_by_side
 from aaams_stream.core.tuning import Tuning
 from aaams_stream.kernels import mean_shift
 from aaams_stream.kernels import transport as kernels
@@ -108,9 +109,13 @@ def _join_newcomers(
     new = np.arange(known, clusters.rho.size, dtype=np.int32)
     scales = kernel_scales(params, tuning, tuning.warm_thin)
     density_scale = np.float32(grid.density_scale * scales.thin)
-    mean_shift.first_step(
-        unlabelled, new, pixels, clusters, base_precision(params), density_scale, scales.thin
-    )
+    base = base_precision(params)
+
+    def found_some(start: int, stop: int) -> None:
+        mine = unlabelled[start:stop], new[start:stop]
+        mean_shift.first_step(*mine, pixels, clusters, base, density_scale, scales.thin)
+
+    side_by_side(found_some, new.size)
     merges = merge_moved(grid, new, scales)
     alive, moving = grid.alive(np.concatenate([here, new])), grid.alive(new)
     first = iteration(new.size, merges, alive, moving, clusters.shift, (new.size, 0, 0))

@@ -5,53 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Bits of a float, divided by three, with two thirds of its exponent's bias: near the cube root.
-_ROOT_BITS = np.int32(709921077)
-# CIE: the root gives way to a straight line in the dark.
-_DARK = np.float32(216.0 / 24389.0)
-_DARK_SLOPE = np.float32(24389.0 / (27.0 * 116.0))
-_DARK_OFFSET = np.float32(16.0 / 116.0)
+from aaams_stream.kernels.common import row_to_lab
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def light_to_lab(light, matrix, far, planes):
-    """Write the L*a*b* colours of linear RGB light (h, w, 3) to planes (3, h, pitch).
+def levels_to_lab(levels, response, far, planes):
+    """Write the L*a*b* colours of sRGB levels (h, w, 3), uint8 or uint16, to planes (3, h, pitch).
 
-    matrix (3, 3): RGB to XYZ, as shares of white. Padding beyond w gets the colour `far`. Every
-    inner loop does one thing to a row, so that it vectorises. Within .0001 of the exact root.
+    response: `records.Response` with the light of each level. Padding beyond w gets the colour
+    `far`.
     """
-    h, w, _ = light.shape
+    h, w, _ = levels.shape
+    linear = np.empty((3, w), np.float32)
     root = np.empty((3, w), np.float32)
     for y in range(h):
-        row = light[y].reshape(3 * w)  # a stride the compiler knows, so that it vectorises
-        for k in range(3):
-            m0 = matrix[k, 0]
-            m1 = matrix[k, 1]
-            m2 = matrix[k, 2]
-            share = planes[k, y]
-            for x in range(w):
-                share[x] = m0 * row[3 * x] + m1 * row[3 * x + 1] + m2 * row[3 * x + 2]
-            share_bits = share.view(np.int32)
-            guess = root[k]
-            guess_bits = guess.view(np.int32)
-            for x in range(w):
-                third = np.float32(share_bits[x]) * np.float32(1.0 / 3.0)
-                guess_bits[x] = np.int32(third) + _ROOT_BITS
-            for x in range(w):
-                t = share[x]
-                r = guess[x]
-                cube = r * r * r  # two steps of Halley's method: 3 %, 1e-5, exact
-                r = r * (cube + t + t) / (cube + cube + t)
-                cube = r * r * r
-                r = r * (cube + t + t) / (cube + cube + t)
-                guess[x] = r if t > _DARK else t * _DARK_SLOPE + _DARK_OFFSET
+        row = levels[y].reshape(3 * w)  # a stride the compiler knows, so that it vectorises
         lightness = planes[0, y]
         green_red = planes[1, y]
         blue_yellow = planes[2, y]
-        for x in range(w):
-            lightness[x] = np.float32(116.0) * root[1, x] - np.float32(16.0)
-            green_red[x] = np.float32(500.0) * (root[0, x] - root[1, x])
-            blue_yellow[x] = np.float32(200.0) * (root[1, x] - root[2, x])
+        row_to_lab(row, response, linear, root, lightness, green_red, blue_yellow)
         for x in range(w, planes.shape[2]):
             lightness[x] = far
             green_red[x] = far

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aaams_stream.kernels.common import add_pair, empty_marks, find_slot, list_ends
+from aaams_stream.kernels.common import add_pair, empty_marks, find_slot, list_ends, row_to_lab
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
@@ -33,26 +33,6 @@ def add_run(sums, row_l, row_a, row_b, start, stop):
     sums[3] += sll
     sums[4] += saa
     sums[5] += sbb
-
-
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-def measure_colours(labels, planes, sums):
-    """Add up the colours of every segment, run by run.
-
-    labels (h, w) int32, rows of the output; planes (3, h, pitch) float32. Writes sums (k, 6)
-    float64 of L, a, b, LL, aa, bb.
-    """
-    h, w = labels.shape
-    sums[:] = 0.0
-    marks = empty_marks(w)
-    ends = np.empty(w + 1, np.int32)
-    for y in range(h):
-        row = labels[y]
-        start = 0
-        for k in range(list_ends(row, marks, ends)):
-            stop = ends[k] + 1
-            add_run(sums[row[start]], planes[0, y], planes[1, y], planes[2, y], start, stop)
-            start = stop
 
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
@@ -115,11 +95,11 @@ def invert_precisions(precision, colour, space):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def distance(planes, y, x, v, u):
-    """Return how far the colours of two pixels lie apart."""
-    dl = np.float64(planes[0, y, x]) - planes[0, v, u]
-    da = np.float64(planes[1, y, x]) - planes[1, v, u]
-    db = np.float64(planes[2, y, x]) - planes[2, v, u]
+def distance(here, x, there, u):
+    """Return how far the colours of two pixels lie apart: of rows (3, w), at x and at u."""
+    dl = np.float64(here[0, x]) - there[0, u]
+    da = np.float64(here[1, x]) - there[1, u]
+    db = np.float64(here[2, x]) - there[2, u]
     return np.sqrt(dl * dl + da * da + db * db)
 
 
@@ -143,20 +123,23 @@ def add_sides(a, b, count, gap, pairs, n):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def measure_shapes(labels, planes, area, bbox, sums, perimeter, pairs):
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def measure_segments(labels, frame, response, names, ids, shapes, pairs):
     """Measure every segment, and find the pairs that share pixel sides, run by run.
 
-    labels (h, w) int32, rows of the outputs; planes (3, h, pitch) float32. Writes area and
-    perimeter (k,) int64, bbox (k, 4) int32: x0, y0, x1, y1, and sums (k, 2) float64 of x and y.
-    Fills pairs of segments, the lower first: their sums are the sides they share and the colour
-    distances across those.
+    labels (h, w) int32, rows of the outputs; frame (h, w, 3) uint8, and `records.Response` for its
+    levels: their colours are found a row at a time, and none is written down. Writes ids (h, w)
+    uint32, the name (k,) of each pixel's segment, and fills `records.Shapes`, and pairs of
+    segments, the lower first: their sums are the sides they share and the colour distances across
+    those.
     """
+    area, perimeter, bbox, places, colours = shapes
     h, w = labels.shape
     n = np.int64(0)
     area[:] = 0
     perimeter[:] = 0
-    sums[:] = 0.0
+    places[:] = 0.0
+    colours[:] = 0.0
     for i in range(area.size):
         bbox[i, 0] = w
         bbox[i, 1] = h
@@ -164,9 +147,19 @@ def measure_shapes(labels, planes, area, bbox, sums, perimeter, pairs):
         bbox[i, 3] = 0
     marks = empty_marks(w)
     ends = np.empty((2, w + 1), np.int32)  # of the runs in this line and the one before
+    lab = np.empty((2, 3, w), np.float32)  # the colours of both
+    linear = np.empty((3, w), np.float32)
+    root = np.empty((3, w), np.float32)
     for y in range(h):
         here = ends[y % 2]
         above = ends[1 - y % 2]
+        now = lab[y % 2]
+        before = lab[1 - y % 2]
+        row_l = now[0]
+        row_a = now[1]
+        row_b = now[2]
+        row_to_lab(frame[y].reshape(3 * w), response, linear, root, row_l, row_a, row_b)
+        named = ids[y]
         outer = (y == 0) + (y == h - 1)
         up = 0  # the run above
         start = 0
@@ -174,16 +167,20 @@ def measure_shapes(labels, planes, area, bbox, sums, perimeter, pairs):
             i = labels[y, start]
             stop = here[k] + 1
             size = stop - start
+            name = names[i]
+            for x in range(start, stop):
+                named[x] = name
+            add_run(colours[i], row_l, row_a, row_b, start, stop)
             area[i] += size
             perimeter[i] += outer * size + (start == 0) + (stop == w)
             bbox[i, 0] = min(bbox[i, 0], start)
             bbox[i, 1] = min(bbox[i, 1], y)
             bbox[i, 2] = max(bbox[i, 2], stop)
             bbox[i, 3] = y + 1
-            sums[i, 0] += 0.5 * size * (start + stop - 1)
-            sums[i, 1] += np.float64(y) * size
+            places[i, 0] += 0.5 * size * (start + stop - 1)
+            places[i, 1] += np.float64(y) * size
             if start > 0:
-                gap = distance(planes, y, start, y, start - 1)
+                gap = distance(now, start, now, start - 1)
                 n = add_sides(i, labels[y, start - 1], 1, gap, pairs, n)
             x = start
             while y > 0 and x < stop:
@@ -191,7 +188,7 @@ def measure_shapes(labels, planes, area, bbox, sums, perimeter, pairs):
                 if labels[y - 1, x] != i:
                     gap = np.float64(0.0)
                     for u in range(x, until):
-                        gap += distance(planes, y, u, y - 1, u)
+                        gap += distance(now, u, before, u)
                     n = add_sides(i, labels[y - 1, x], until - x, gap, pairs, n)
                 x = until
                 up += above[up] + 1 == until

@@ -86,8 +86,12 @@ def keep_row(warped, colours, watched, limits, row_l, row_a, row_b, gap, marks, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def warp_labels(before, motion, smooth, colours, watched, limits, out, area, inside, strange):
+def warp_labels(
+    first, last, before, motion, smooth, colours, watched, limits, out, area, inside, strange
+):
     """Warp labels along the motion; keep those whose pixel still has its earlier colour.
+
+    Writes the rows from `first` to before `last`.
 
     before: `Before`; motion: `Motion` since then; smooth (3, h, w): the colours now; colours
     (k, 9): mean and inverse variance of each segment; watched (k,) bool: segments searched for
@@ -105,7 +109,7 @@ def warp_labels(before, motion, smooth, colours, watched, limits, out, area, ins
     marks = empty_marks(w)
     ends = np.empty(w + 1, np.int32)
     area[:] = 0
-    for y in range(h):
+    for y in range(first, last):
         gap = motion.gap[y]
         inside[y], strange[y] = gather_row(
             motion.nearest[y],

@@ -28,6 +28,23 @@ class Scales(NamedTuple):
     thin: int  # windows are read every so many rows
 
 
+class Response(NamedTuple):
+    """How the levels of a picture become colours."""
+
+    light: Floats  # (n,) linear light, 0 to 1, of each sRGB level
+    matrix: Floats  # (3, 3) RGB to XYZ, as shares of white
+
+
+class Shapes(NamedTuple):
+    """What is measured of segments, a row each, in the pixels of a frame."""
+
+    area: NDArray[np.int64]  # (k,)
+    perimeter: NDArray[np.int64]  # (k,)
+    bbox: Ints  # (k, 4) x0, y0, x1, y1
+    places: NDArray[np.float64]  # (k, 2) sums of x and y
+    colours: NDArray[np.float64]  # (k, 6) sums of L, a, b, LL, aa, bb
+
+
 class Pixels(NamedTuple):
     """The pixels of one frame."""
 

@@ -185,11 +185,12 @@ def poll_neighbours(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def relabel_boundary(labels, poll, unlabelled, out, fringe):
+def relabel_boundary(first, last, labels, poll, unlabelled, out, fringe):
     """Re-estimate pixels on the boundary of segments: the neighbour segment with most weight.
 
-    Reads labels, writes out: all pixels at once. Pixels without a label stay without; those that
-    bear `unlabelled` are listed in fringe (h·w,) int32, flat indices. Returns how many.
+    Reads labels, writes the rows from `first` to before `last` of out: all pixels at once. Pixels
+    without a label stay without; those that bear `unlabelled` are listed in fringe, int32, a place
+    for each pixel of these rows, as flat indices. Returns how many.
     """
     warped, planes, colour_scale, stay = poll
     h, w = labels.shape
@@ -200,7 +201,7 @@ def relabel_boundary(labels, poll, unlabelled, out, fringe):
     marks = empty_marks(w)
     places = np.empty(w + 1, np.int32)
     left_out = 0
-    for y in range(h):
+    for y in range(first, last):
         row = labels[y]
         above = labels[max(y - 1, 0)]
         below = labels[min(y + 1, h - 1)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from aaams_stream.kernels.common import empty_marks, list_marked
+
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def alike(row, u, red, green, blue, weights):
@@ -42,16 +44,22 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
     h, w = small.shape
     high, wide = nearest.shape
     column = np.empty(wide, np.uint32)  # the nearest; unsigned, so that rows are gathered in lanes
-    left = np.empty(wide, np.uint32)
     place = np.empty(wide, np.float32)
+    first = np.zeros(w + 1, np.int32)  # pixel to the right of each small one's middle
     for x in range(wide):
         at = (2 * x + 1) * w // (2 * wide)
         place[x] = np.float32((x + 0.5) * w / wide - 0.5)
         column[x] = at
-        left[x] = max(at - (place[x] < at), 0)
+        first[max(at - (place[x] < at), 0) + 1] = x + 1
+    for u in range(1, w + 1):
+        first[u] = max(first[u], first[u - 1])
     none = np.float32(0.0)
-    mixed = np.empty(w, np.uint8)
+    mixed = empty_marks(w)
+    between = np.empty(w + 1, np.int32)
     open_ = np.empty(wide, np.uint32)
+    left = np.empty(wide, np.uint32)
+    n = np.int64(0)
+    last = np.int64(-1)
     for y in range(high):
         row = (2 * y + 1) * h // (2 * high)
         middle = np.float32((y + 0.5) * h / high - 0.5)
@@ -65,22 +73,26 @@ def choose_labels(small, small_rgb, rgb, weights, nearest, places, wanted, wishe
         upper_rgb = small_rgb[above].reshape(3 * w)
         lower_rgb = small_rgb[below].reshape(3 * w)
         colours = rgb[y].reshape(3 * wide)
-        for u in range(w - 1):
-            label = upper[u]
-            mixed[u] = (upper[u + 1] != label) | (lower[u] != label) | (lower[u + 1] != label)
-        mixed[w - 1] = upper[w - 1] != lower[w - 1]
+        if above != last:  # else the same small pixels are around
+            last = above
+            for u in range(w - 1):
+                label = upper[u]
+                mixed[u] = (upper[u + 1] != label) | (lower[u] != label) | (lower[u + 1] != label)
+            mixed[w - 1] = upper[w - 1] != lower[w - 1]
+            n = np.int64(0)
+            for m in range(list_marked(mixed, between)):
+                for x in range(first[between[m]], first[between[m] + 1]):
+                    open_[n] = x
+                    left[n] = between[m]
+                    n += 1
         line = small[row]
         out = nearest[y]
         for x in range(wide):
             out[x] = line[column[x]]
-        n = np.int64(0)
-        for x in range(wide):
-            open_[n] = x
-            n += mixed[left[x]]
         asked = np.int32(0)
         for i in range(n):
             x = open_[i]
-            u = left[x]
+            u = left[i]
             beside = min(u + np.uint32(1), np.uint32(w - 1))
             far = abs(place[x] - np.float32(u))
             near = np.float32(1.5) - far

@@ -15,6 +15,7 @@ from aaams_stream.core.measure import measure
 from aaams_stream.core.pairs import find_pairs
 from aaams_stream.core.scale import processing_shape
 from aaams_stream.kernels import measure as kernels
+from aaams_stream.kernels.records import Shapes
 from aaams_stream.model import EventKind
 from aaams_stream.source.demo import demo_frame
 
@@ -42,23 +43,12 @@ def test_find_runs_gives_runs_that_give_the_ids_back(ids):
 
 @st.composite
 def pictures(draw):
-    """Draw labels (h, w), planes (3, h, w) and flow (h, w, 2)."""
+    """Draw labels (h, w), a frame (h, w, 3) and flow (h, w, 2)."""
     shape = draw(hnp.array_shapes(min_dims=2, max_dims=2, max_side=9))
     labels = draw(hnp.arrays(np.int32, shape, elements=st.integers(0, LABELS - 1)))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
-    planes = rng.uniform(-50, 100, (3, *shape)).astype(np.float32)
-    return labels, planes, rng.normal(size=(*shape, 2)).astype(np.float32)
-
-
-@given(pictures())
-def test_measure_colours_adds_up_colours_as_pixels_say(picture):
-    labels, planes, _ = picture
-    sums = np.empty((LABELS, 6))
-    kernels.measure_colours(labels, planes, sums)
-    for label in range(LABELS):
-        colours = planes[:, labels == label].astype(np.float64)
-        expected = [*colours.sum(1), *(colours**2).sum(1)]
-        np.testing.assert_allclose(sums[label], expected, rtol=1e-5, atol=1e-4)
+    frame = rng.integers(0, 256, (*shape, 3), np.uint8)
+    return labels, frame, rng.normal(size=(*shape, 2)).astype(np.float32)
 
 
 @given(pictures())
@@ -72,32 +62,48 @@ def test_measure_motion_adds_up_motion_as_pixels_say(picture):
         np.testing.assert_allclose(sums[label], expected, rtol=1e-5, atol=1e-4)
 
 
-def measure_shapes(labels, planes, expected, count=LABELS):
-    area, perimeter = np.empty((2, count), np.int64)
-    bbox, sums = np.empty((count, 4), np.int32), np.empty((count, 2))
-    shapes = labels, planes, area, bbox, sums, perimeter
-    pairs = find_pairs(kernels.measure_shapes, *shapes, expected=expected)
-    return area, perimeter, bbox, sums, pairs
+def measure_segments(labels, frame, expected, count=LABELS):
+    names = np.arange(7, 7 + count, dtype=np.uint32)
+    ids = np.empty(labels.shape, np.uint32)
+    shapes = Shapes(
+        *np.empty((2, count), np.int64),
+        np.empty((count, 4), np.int32),
+        np.empty((count, 2)),
+        np.empty((count, 6)),
+    )
+    pixels = labels, frame, features.RESPONSE, names, ids
+    pairs = find_pairs(kernels.measure_segments, *pixels, shapes, expected=expected)
+    np.testing.assert_array_equal(ids, names[labels])
+    return shapes, pairs
+
+
+def colours_of(frame):
+    return features.lab_planes(frame)[:, :, : frame.shape[1]].astype(np.float64)
 
 
 @given(pictures())
-def test_measure_shapes_gives_what_the_pixels_say(picture):
-    labels, planes, _ = picture
-    area, perimeter, bbox, sums, _ = measure_shapes(labels, planes, 20)
+def test_measure_segments_gives_what_the_pixels_say(picture):
+    labels, frame, _ = picture
+    shapes, _ = measure_segments(labels, frame, 20)
     framed = np.pad(labels, 1, constant_values=-1)
     for label in range(LABELS):
         y, x = np.nonzero(labels == label)
-        assert area[label] == y.size
+        assert shapes.area[label] == y.size
         if not y.size:
             continue
-        assert bbox[label].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
+        box = [x.min(), y.min(), x.max() + 1, y.max() + 1]
+        assert shapes.bbox[label].tolist() == box
         sides = [framed[y + 1 + dy, x + 1 + dx] for dy, dx in ((0, 1), (0, -1), (1, 0), (-1, 0))]
-        assert perimeter[label] == np.count_nonzero(np.array(sides) != label)
-        np.testing.assert_allclose(sums[label], [x.sum(), y.sum()], rtol=1e-5, atol=1e-4)
+        assert shapes.perimeter[label] == np.count_nonzero(np.array(sides) != label)
+        np.testing.assert_allclose(shapes.places[label], [x.sum(), y.sum()], rtol=1e-5, atol=1e-4)
+        colours = colours_of(frame)[:, y, x]
+        expected = [*colours.sum(1), *(colours**2).sum(1)]
+        np.testing.assert_allclose(shapes.colours[label], expected, rtol=1e-5, atol=1e-4)
 
 
-def contacts(labels, planes):
+def contacts(labels, frame):
     """Return {(first, second): (length, contrast)}, found the obvious way."""
+    colours = colours_of(frame)
     found: dict[tuple[int, int], list[float]] = {}
     h, w = labels.shape
     for y in range(h):
@@ -105,17 +111,17 @@ def contacts(labels, planes):
             for v, u in ((y, x + 1), (y + 1, x)):
                 if v < h and u < w and labels[y, x] != labels[v, u]:
                     pair = tuple(sorted((int(labels[y, x]), int(labels[v, u]))))
-                    gap = np.linalg.norm(planes[:, y, x].astype(float) - planes[:, v, u])
+                    gap = np.linalg.norm(colours[:, y, x] - colours[:, v, u])
                     found.setdefault(pair, []).append(gap)
     return {pair: (len(gaps), sum(gaps)) for pair, gaps in found.items()}
 
 
 @given(pictures())
-def test_measure_shapes_finds_the_sides_two_segments_share(picture):
-    labels, planes, _ = picture
-    first, second, sums = measure_shapes(labels, planes, 20)[-1]
+def test_measure_segments_finds_the_sides_two_segments_share(picture):
+    labels, frame, _ = picture
+    first, second, sums = measure_segments(labels, frame, 20)[-1]
     length, contrast = sums.T
-    expected = contacts(labels, planes)
+    expected = contacts(labels, frame)
     pairs = list(zip(first.tolist(), second.tolist(), strict=True))
     assert sorted(pairs) == sorted(expected)
     for pair, n, total in zip(pairs, length, contrast, strict=True):
@@ -130,10 +136,10 @@ def test_measure_shapes_finds_the_sides_two_segments_share(picture):
     ),
     st.integers(0, 40),
 )
-def test_measure_shapes_finds_all_pairs_however_many_were_expected(labels, expected):
-    planes = np.random.default_rng(0).uniform(0, 100, (3, *labels.shape)).astype(np.float32)
-    few, many = (measure_shapes(labels, planes, n, 40) for n in (expected, 1000))
-    for mine, theirs in zip((*few[:-1], *few[-1]), (*many[:-1], *many[-1]), strict=True):
+def test_measure_segments_finds_all_pairs_however_many_were_expected(labels, expected):
+    frame = np.random.default_rng(0).integers(0, 256, (*labels.shape, 3), np.uint8)
+    few, many = (measure_segments(labels, frame, n, 40) for n in (expected, 1000))
+    for mine, theirs in zip((*few[0], *few[1]), (*many[0], *many[1]), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -221,12 +227,12 @@ def test_tables_tell_the_colours_of_the_frame_itself_at_any_scale(scale, shape):
     for index in range(3):
         rgb = cv2.resize(demo_frame(4 * index).rgb, shape[::-1])
         result = segmenter.step(rgb)
-        planes = features.lab_planes(rgb)[:, :, : shape[1]].astype(np.float64)
+        planes = colours_of(rgb)
         for row in result.segments:
             colours = planes[:, result.ids == row["id"]]
             np.testing.assert_allclose(row["colour"], colours.mean(axis=1), atol=1e-3)
             np.testing.assert_allclose(row["colour_spread"], colours.std(axis=1), atol=1e-2)
-        expected = contacts(result.ids, planes)
+        expected = contacts(result.ids, rgb)
         for row in result.adjacency:
             length, gaps = expected[int(row["first"]), int(row["second"])]
             assert row["contrast"] == pytest.approx(gaps / length, rel=1e-4)
@@ -240,8 +246,7 @@ def test_measure_gives_modes_bandwidths_and_motion_in_pixels_of_the_frame():
     large = result.segments[result.segments["area"] > 1000]
     np.testing.assert_allclose(np.median(large["motion"], axis=0), (4.0, 0.0), atol=0.3)
     scaled = features.resized(rgb, (120, 160))
-    picture = features.picture(scaled)
-    small, _ = measure(segmenter.state, segmenter.state.labels, scaled, picture, None)
+    _, (small, _) = measure(segmenter.state, segmenter.state.labels, scaled, None)
     found = result.segments
     np.testing.assert_array_equal(found["id"], small["id"])
     np.testing.assert_allclose(found["mode"][:, :3], small["mode"][:, :3])

@@ -44,10 +44,13 @@ def warped_labels(
     limits = Limits(*map(np.float32, (tolerance_sq, strange_sq, 4.0, inlier_sq)))
     past = Before(before, np.ascontiguousarray(smooth_before), ramp)
     now = np.ascontiguousarray(smooth)
-    area = np.full(count, 7, np.int64)
+    area = np.full((2, count), 7, np.int64)
     motion = trace_pixels(flow, past.smooth, now)
-    warp_labels(past, motion, now, colours, watch, limits, out, area, inside, strange)
-    return out.warped, out.kept, out.density, inside, strange, area
+    told = past, motion, now, colours, watch, limits, out
+    half = len(before) // 2  # rows may be warped in parts
+    warp_labels(half, len(before), *told, area[0], inside, strange)
+    warp_labels(0, half, *told, area[1], inside, strange)
+    return out.warped, out.kept, out.density, inside, strange, area.sum(axis=0)
 
 
 def random_scene(seed=0, height=7, width=9, count=4):
