@@ -45,7 +45,8 @@ def measure(
     rows = _modes_and_motion(state, flow)
     ids = np.empty(labels.shape, np.uint32)
     shapes = Shapes(
-        *np.empty((2, count), np.int64),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
         np.empty((count, 4), np.int32),
         np.empty((count, 2)),
         np.empty((count, 6)),
