@@ -52,9 +52,7 @@ def side_by_side(work: Callable[[int, int], None], items: int, worth: float = 1)
         return
     parts = min(threads if effort < _MANY else _PARTS * threads, items)
     edges = [items * part // parts for part in range(parts + 1)]
-    spans = zip(
-        edges, edges[1:], strict=False
-    )  # each is handed out once: the interpreter sees to it
+    spans = pairwise(edges)  # each is handed out once: the interpreter sees to it
 
     def take_part() -> None:
         for start, stop in spans:
