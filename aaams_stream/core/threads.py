@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 
 from aaams_stream.errors import ConfigError
 
