@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import hypothesis
 import pytest
+from support.threads import our_threads
 
 # A first call may compile for seconds; the same examples everywhere keep failures repeatable.
 hypothesis.settings.register_profile("ours", deadline=None, derandomize=True)
@@ -24,11 +25,6 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
 PATIENCE = 300.0  # seconds until a thread counts as one that never ends, on the slowest machine
 
 
-def _our_threads() -> set[threading.Thread]:
-    """Return the threads that run, without the pool that zarr keeps for the whole process."""
-    return {t for t in threading.enumerate() if not t.name.startswith(("zarr_io", "asyncio_"))}
-
-
 def _end(thread: threading.Thread, deadline: float) -> None:
     """Wait for a thread, also for one that another thread is about to start."""
     while thread.ident is None and time.monotonic() < deadline:
@@ -39,12 +35,12 @@ def _end(thread: threading.Thread, deadline: float) -> None:
 @pytest.fixture(autouse=True)
 def no_thread_left_behind() -> Iterator[None]:
     """Fail a test after which a thread it started still runs."""
-    before = _our_threads()
+    before = our_threads()
     yield
     deadline = time.monotonic() + PATIENCE
-    for thread in _our_threads() - before:
+    for thread in our_threads() - before:
         _end(thread, deadline)
-    left = sorted(thread.name for thread in _our_threads() - before)
+    left = sorted(thread.name for thread in our_threads() - before)
     if left:
         pytest.fail(f"the test left threads behind: {', '.join(left)}")
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from aaams_stream.errors import ConfigError
 
 VARIABLE = "AAAMS_THREADS"
+POOL = "aaams_compute"  # what the threads are called that wait for work
 # Work worth a thread, in clusters to climb: with less to do, waking one takes longer than it saves.
 # A warm frame of 640x480 has a few thousand, a cold one 170,000.
 _SHARE = 512
@@ -71,7 +72,7 @@ def side_by_side(work: Callable[[int, int], None], items: int, worth: float = 1)
 
 @functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, "aaams_compute")
+    return ThreadPoolExecutor(threads, POOL)
 
 
 if hasattr(os, "register_at_fork"):  # the threads stay behind with the parent

@@ -6,7 +6,6 @@ The test sends every frame and no clock runs: after each command it is known wha
 from __future__ import annotations
 
 import tempfile
-import threading
 from pathlib import Path
 from unittest import mock
 
@@ -20,14 +19,10 @@ from support.cameras import GatedSource, Slides
 from support.clips import moving_frames
 from support.clocks import HandClock
 from support.live import PARAMS, newest, wait_for_phase, watch
+from support.threads import our_threads
 
 from aaams_stream.live import LiveLoop
 from aaams_stream.store import open_volume
-
-
-def threads():
-    """Return the threads that run, without the pool that zarr keeps for the whole process."""
-    return {t for t in threading.enumerate() if not t.name.startswith(("zarr_io", "asyncio_"))}
 
 
 class LoopMachine(RuleBasedStateMachine):
@@ -35,7 +30,7 @@ class LoopMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.threads_before = threads()
+        self.threads_before = our_threads()
         self.patch = mock.patch.multiple(
             "aaams_stream.live.loop",
             Preparer=standin.Preparer,
@@ -145,7 +140,7 @@ class LoopMachine(RuleBasedStateMachine):
     def close(self):
         self.loop.close()
         self.closed = True
-        assert threads() <= self.threads_before
+        assert our_threads() <= self.threads_before
         assert newest(self.loop) is (self.published[-1] if self.published else None)
         assert self.loop.status.recording is None
         assert self.loop.failure is None
