@@ -8,6 +8,7 @@ import secrets
 import threading
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from websockets.exceptions import InvalidHandshake
 from websockets.sync.server import Server, ServerConnection, serve
 
 from aaams_stream.errors import ConfigError
@@ -25,6 +26,14 @@ _FAREWELL = 0.5  # seconds in which a viewer may close a connection from its sid
 _PATIENCE = 1.5  # seconds in which sessions end by themselves
 # It hears no requests, which carry the token; what is a bug of ours is still told.
 _LOGGER = logging.getLogger("aaams_stream.live")
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Leave out requests that are none, each of which websockets 15 and 16 tell by a traceback."""
+    return not (record.exc_info and isinstance(record.exc_info[1], InvalidHandshake))
+
+
+_LOGGER.addFilter(_is_ours)
 
 
 class PreviewServer:

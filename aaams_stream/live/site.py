@@ -82,7 +82,7 @@ class Site:
         refusal = self.access.refusal(host, origin, token)
         if refusal is not None:
             return _refusal(*refusal)
-        if request.method != "GET":
+        if getattr(request, "method", "GET") != "GET":  # websockets 15 and 16 let in no other
             return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is known here")
         if target.path == "/stream":
             return None

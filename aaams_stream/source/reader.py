@@ -28,6 +28,10 @@ _MAX_DEMUX_ERRORS = 16  # in a row, before the rest of a file is given up
 _APART = 32  # packets from one entry to the next: in some films every frame is a keyframe
 _TEXT_CODECS = {"ansi", "bintext", "idf", "xbin"}
 _POLL = 0.2  # seconds between looks at the stop sign while a pipe is silent
+# Titles and the like that are not UTF-8 are no error: PyAV 19 takes them by itself, and no option.
+ANY_METADATA: dict[str, Any] = (
+    {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+)
 
 
 Known = Mapping[tuple[int, int] | None, Entry]  # entries of an earlier reading by their place
@@ -90,7 +94,7 @@ class VideoReader:
             "format": container_format,
             "options": options or {},
             "timeout": timeout,
-            "metadata_errors": "replace",
+            **ANY_METADATA,
         }
         self._from_zero = from_zero
         self._open()

@@ -120,13 +120,14 @@ class Levelled(Tables):
         Of two that lie in each other the one that comes first has the pixels.
 
         Args:
-            objects: rows of `objects()`.
+            objects: rows of `objects()`, or one of them.
 
         Returns:
             A `Volume` of objects; elsewhere ids are 0.
 
         Raises:
             SinkError: the volume has no levels; the text says how to get them.
+            ValueError: these are no objects, but ids for example.
         """
         from aaams_stream.store.view import ObjectView
 

@@ -171,6 +171,9 @@ class ObjectView(GroupView):
     unit = "object"
 
     def __init__(self, base: Volume, objects: NDArray[Any]) -> None:
+        objects = np.atleast_1d(objects)  # one row is an object, too
+        if not {"id", "level"} <= set(objects.dtype.names or ()):
+            raise ValueError("expected rows of objects(), with id and level")
         lookup = np.zeros_like(base.groups(level=0))
         shown = []
         for row in objects.copy():  # to which other ids are given

@@ -127,7 +127,7 @@ def page() -> str:
         "Frames are kept in chunks of "
         f"{CHUNK_FRAMES}, whole up to 1280x720 and in tiles above. A reader trusts as many frames "
         "as the attribute `frames_committed` says: it is written after the data it counts. Ids are "
-        "`uint32`; 0 means that nothing was written there.",
+        "`uint32`; 0 outside the region of interest, and where nothing is written yet.",
         "All of it is NumPy in Python: `volume.segments(t)`, `volume.adjacency(t)`, "
         "`volume.events_at(t)` and `volume.tracks` are structured arrays with the columns below, "
         "`volume.table(name)` all rows of the first three with the frame in front.",

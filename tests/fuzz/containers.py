@@ -17,6 +17,7 @@ from support.clips import H264, moving_frames, write_clip
 from aaams_stream.errors import AaamsError, SourceError
 from aaams_stream.model import Clip
 from aaams_stream.source import COMPLETE, open_source
+from aaams_stream.source.reader import ANY_METADATA
 from aaams_stream.store import open_volume
 from fuzz.harness import called, what_is_wrong_with
 
@@ -222,7 +223,7 @@ def decodable(film: Path) -> int:
     """Return how many frames PyAV makes of a film before the first error, up to a bound."""
     count = 0
     try:
-        with av.open(str(film), metadata_errors="replace") as container:
+        with av.open(str(film), **ANY_METADATA) as container:
             cover = av.stream.Disposition.attached_pic
             streams = [s for s in container.streams.video if not s.disposition & cover]
             streams = [s for s in streams if s.codec_context is not None]

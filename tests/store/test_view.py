@@ -245,6 +245,14 @@ def test_view_of_objects_shows_nothing_else(volume):
     assert view.tracks["id"].tolist() == sorted(view.shown["id"].tolist())
 
 
+def test_view_of_one_object_takes_its_row_and_no_id(volume):
+    objects = volume.objects(1)
+    one = volume.only(objects[0])
+    np.testing.assert_array_equal(one.ids[3], volume.only(objects).ids[3])
+    with pytest.raises(ValueError, match=r"expected rows of objects\(\), with id and level"):
+        volume.only([int(objects["id"][0])])
+
+
 def test_view_of_objects_in_each_other_gives_pixels_to_the_first(volume):
     """The whole scene, a part of it, and the part once more, which is then hidden."""
     merges = volume.hierarchy.merges
