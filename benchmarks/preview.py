@@ -6,19 +6,22 @@
               viewers and with some, taking turns; of these, what the threads that serve viewers
               take, and their share of the rest. The viewers live in a process of their own, and
               quality never gives way, so that frames cost the same in every turn
-
+    follow    milliseconds from a click in Chromium until the mask of what was clicked is on its
+              canvas, and frames a second, segmented and shown, while it is followed
     wire      Mbit/s of the stream to the page in each of its qualities, at 25 frames a second
     attacks   frames a second while others send slow headers, floods of requests, of connections
               and of pings, over those undisturbed, taking turns; and the longest time until a new
               viewer had a frame meanwhile. The attackers live in a process of their own
 
-The camera is not there: it repeats the frames of a clip at the given rate. Prints tables.
+The camera is not there: it repeats the frames of a clip at the given rate. Each clip is measured
+by itself. Prints tables.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import multiprocessing
 import os
 import shutil
@@ -31,6 +34,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -47,8 +51,12 @@ from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params
 from aaams_stream.source import open_source
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 CELL, BITS = 8, 24  # the stamp: a row of black and white squares, milliseconds modulo 2**24
 SETTLE = 6.0  # seconds until kernels are loaded and the governor has found its place
+PARTS = ("glass", "viewers", "follow", "wire", "attacks")
 LOADED = 90  # frames of the clip that are kept
 
 # Notes when each stamp is first on the canvas; runs with the page's own painting.
@@ -67,6 +75,30 @@ READ_STAMPS = """([cell, bits]) => {
     };
     look();
 }"""
+# Clicks a place of the page, given in shares of the picture; tells after how many milliseconds the
+# mask is there, or null.
+CLICK = """([x, y]) => new Promise((done) => {
+    const picture = document.getElementById('picture'), marks = document.getElementById('marks');
+    const box = picture.getBoundingClientRect(), pen = marks.getContext('2d');
+    const at = [Math.round(x * marks.width) - 4, Math.round(y * marks.height) - 4];
+    const clientX = box.left + x * box.width, clientY = box.top + y * box.height;
+    const begun = performance.now();
+    picture.dispatchEvent(new MouseEvent('click', { clientX, clientY, bubbles: true }));
+    const look = () => {
+        const took = performance.now() - begun;
+        if (pen.getImageData(...at, 9, 9).data.some((value) => value)) done(took);
+        else if (took > 5000) done(null);
+        else requestAnimationFrame(look);
+    };
+    look();
+})"""
+COUNT_SHOWN = """() => {
+    const picture = document.getElementById('picture');
+    window.shown = 0;
+    new MutationObserver(() => { window.shown++; })
+        .observe(picture, { attributes: true, attributeFilter: ['data-frame'] });
+}"""
+CLICKS = ((0.5, 0.5), (0.3, 0.6), (0.7, 0.6), (0.5, 0.75), (0.4, 0.4))  # shares of the picture
 
 
 class StampedCamera:
@@ -106,44 +138,50 @@ class StampedCamera:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; 2 if there is nothing to measure."""
     parser = argparse.ArgumentParser(description="Measure the live preview.")
-    parser.add_argument("clip", help="a video; `demo` works everywhere")
+    parser.add_argument("clips", nargs="+", help="videos; `demo` works everywhere")
     parser.add_argument("--size", default="640x480", metavar="WxH")
     parser.add_argument("--rate", type=int, default=30, help="of the camera")
     parser.add_argument("--config", default="realtime")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each turn")
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--viewers", type=int, default=5)
-    parser.add_argument(
-        "--only", choices=("glass", "viewers", "wire", "attacks"), help="measure only this"
-    )
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="measure only this")
     parser.add_argument(
         "--hold", action="store_true", help="quality gives way in no case, glass to glass either"
     )
     args = parser.parse_args(argv)
-    width, height = map(int, args.size.split("x"))
-    try:
-        with open_source(args.clip, Clip(size=(width, height))) as source:
-            frames = [frame.rgb for frame, _ in zip(source, range(LOADED), strict=False)]
-        params = Params.load(args.config)
-    except AaamsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    wanted = {args.only} if args.only else {"glass", "viewers", "wire", "attacks"}
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if "glass" in wanted and browser is None:
-        print("no Chromium found: glass to glass is not measured", file=sys.stderr)
-    elif "glass" in wanted and browser is not None:
-        with preview(frames, args.rate, params, 0 if args.hold else None) as (loop, server):
-            glass(loop, server, browser, args.seconds)
-    if wanted - {"glass"}:
-        with preview(frames, args.rate, params, fps=0) as (loop, server):
-            if "wire" in wanted:
-                wire(loop)
-            if "viewers" in wanted:
-                viewers(loop, server, args.viewers, args.seconds, args.turns)
-            if "attacks" in wanted:
-                attacks(loop, server, args.seconds, args.turns)
+    for clip in args.clips:
+        if len(args.clips) > 1:
+            print(f"{clip}:", flush=True)
+        try:
+            measure(clip, args)
+        except AaamsError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
     return 0
+
+
+def measure(clip: str, args: argparse.Namespace) -> None:
+    """Measure on one clip what is asked for."""
+    width, height = map(int, args.size.split("x"))
+    with open_source(clip, Clip(size=(width, height))) as source:
+        frames = [frame.rgb for frame, _ in zip(source, range(LOADED), strict=False)]
+    params = Params.load(args.config)
+    for name, part in (("glass", glass), ("follow", follow)):
+        browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+        if name in args.only and browser is None:
+            print(f"no Chromium found: {name} is not measured", file=sys.stderr)
+        elif name in args.only and browser is not None:
+            with preview(frames, args.rate, params, 0 if args.hold else None) as (loop, server):
+                part(loop, server, browser, args.seconds)
+    if {"wire", "viewers", "attacks"}.intersection(args.only):
+        with preview(frames, args.rate, params, fps=0) as (loop, server):
+            if "wire" in args.only:
+                wire(loop)
+            if "viewers" in args.only:
+                viewers(loop, server, args.viewers, args.seconds, args.turns)
+            if "attacks" in args.only:
+                attacks(loop, server, args.seconds, args.turns)
 
 
 @contextlib.contextmanager
@@ -162,8 +200,9 @@ def preview(
         yield loop, server
 
 
-def glass(loop: LiveLoop, server: PreviewServer, browser: str, seconds: float) -> None:
-    """Print how long frames take to the canvas of a real browser."""
+@contextlib.contextmanager
+def opened(server: PreviewServer, browser: str) -> Iterator[Page]:
+    """Open the page in Chromium, with frames coming in."""
     from playwright.sync_api import sync_playwright
 
     flags = ["--disable-gpu", *(["--no-sandbox"] if os.getuid() == 0 else [])]
@@ -172,12 +211,18 @@ def glass(loop: LiveLoop, server: PreviewServer, browser: str, seconds: float) -
         page = chromium.new_page(viewport={"width": 1200, "height": 800})
         page.goto(server.url)
         page.wait_for_selector("#curtain", state="hidden", timeout=60_000)
+        yield page
+        chromium.close()
+
+
+def glass(loop: LiveLoop, server: PreviewServer, browser: str, seconds: float) -> None:
+    """Print how long frames take to the canvas of a real browser."""
+    with opened(server, browser) as page:
         page.evaluate(READ_STAMPS, [CELL, BITS])
         page.wait_for_timeout(1000 * SETTLE)
         page.evaluate("window.seen.length = 0")
         page.wait_for_timeout(1000 * seconds)
         seen = page.evaluate("window.seen")
-        chromium.close()
     took = np.array([(now - born) % (1 << BITS) for born, now in seen[1:]])
     shown, status = len(took) / seconds, loop.status
     p50, p95 = np.percentile(took, [50, 95])
@@ -185,6 +230,34 @@ def glass(loop: LiveLoop, server: PreviewServer, browser: str, seconds: float) -
         f"glass to glass: median {p50:.0f} ms, p95 {p95:.0f} ms, {shown:.1f} frames a second in "
         f"the browser; pipeline {status.fps:.1f} fps, {1000 * status.latency:.0f} ms, "
         f"{status.quality}"
+    )
+
+
+def follow(loop: LiveLoop, server: PreviewServer, browser: str, seconds: float) -> None:
+    """Print how soon what is clicked is marked, and how fast it goes on then."""
+    took: list[float] = []
+    with opened(server, browser) as page:
+        page.evaluate(COUNT_SHOWN)
+        page.wait_for_timeout(1000 * SETTLE)
+        for place in CLICKS:
+            while page.locator("#objects li").count():
+                page.click("#objects .away")
+                page.wait_for_timeout(500)
+            waited = None
+            for _ in range(12):  # it may be compiling
+                if (waited := page.evaluate(CLICK, list(place))) is not None:
+                    break
+                print(page.inner_text("#message"), file=sys.stderr)
+            took.append(math.inf if waited is None else waited)
+            page.wait_for_timeout(500)
+        first, begun, shown = _number(loop), time.monotonic(), page.evaluate("window.shown")
+        page.wait_for_timeout(1000 * seconds)
+        span = time.monotonic() - begun
+        rate = (_number(loop) - first) / span
+        shown = (page.evaluate("window.shown") - shown) / span
+    print(
+        f"follow: marked {statistics.median(took):.0f} ms after a click, at most {max(took):.0f}; "
+        f"then {rate:.1f} frames a second, {shown:.1f} in the browser, {loop.status.quality}"
     )
 
 

@@ -164,6 +164,7 @@ byId("twin").onclick = () => {
   const twin = byId("pictures").classList.toggle("twin");
   byId("twin").setAttribute("aria-pressed", twin);
   byId("plain-box").hidden = !twin;
+  if (twin) plainPen.drawImage(video, 0, 0);
   panTo(panX, panY);
   paint();
 };
@@ -241,7 +242,7 @@ function showSegment(known) {
   byId("swatch").style.background = `lab(${l}% ${a} ${b})`;
   byId("about-id").textContent = known.id + (known.alive ? "" : " (gone)");
   const whole = frame.group.reduce((sum, root, row) => sum + (root === frame.chosen ? frame.areas[row] : 0), 0);
-  const share = (100 * whole) / frame.labels.length;
+  const share = (100 * whole) / (frame.width * frame.height);
   byId("about-group").textContent = frame.chosen < 0 ? "–" : `${members.size} segments, ${share.toFixed(1)} %`;
   byId("about-age").textContent = `${known.age} frames`;
   byId("about-area").textContent = `${known.area} px (${(100 * known.share).toFixed(1)} %)`;

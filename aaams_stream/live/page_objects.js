@@ -13,13 +13,13 @@ const states = new Map(); // number to what was said of it last
 
 // Does what a click at x, y of the frame stands for.
 async function clickAt([x, y], { add = false, take = false } = {}) {
-  const row = frame.labels[y * frame.width + x];
+  const row = labelAt(frame.runs, x, y);
   if (row === frame.ids.length) { // outside the region of interest
     select(null);
     say("Nothing is segmented there.");
     return;
   }
-  const one = frame.objects ? frame.objects[y * frame.width + x] : 0;
+  const one = frame.objects ? labelAt(frame.objects, x, y) : 0;
   const number = one ? frame.followed[one - 1][0] : null;
   select(row);
   if (!status.owner || status.live === false) return;

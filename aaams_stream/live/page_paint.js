@@ -26,6 +26,7 @@ function fit({ width, height }) {
     canvas.width = width;
     canvas.height = height;
   }
+  overlayEmpty = marksEmpty = true;
   layer = overlayPen.createImageData(width, height);
   marksLayer = marksPen.createImageData(width, height);
   for (const box of [byId("picture"), byId("plain-box")]) {
@@ -82,73 +83,129 @@ function meanColours({ ids, group, areas, colours }) {
   return Uint32Array.from(group, (root) => (0xff000000 | mean(4 * root, 2) | mean(4 * root, 1) | mean(4 * root, 0)) >>> 0);
 }
 
+// Software compositors take a millisecond or two for each canvas that has changed: none is touched
+// that would show nothing, as before.
 function paint() {
   if (!frame) return;
-  const { width, height, labels, group, name, chosen } = frame;
+  const { runs, group, name, chosen } = frame;
   const kind = view();
-  const pixels = new Uint32Array(layer.data.buffer);
   const filling = kind === "colours" ? meanColours(frame)
     : kind === "ids" ? Uint32Array.from(name, idColour)
     : kind === "objects" ? Uint32Array.from(name, groupColour) : null;
-  const faint = filling && kind === "objects" ? Uint32Array.from(filling, lighter) : null;
-  if (filling) for (let p = 0; p < labels.length; p++) pixels[p] = filling[labels[p]];
-  else pixels.fill(0);
   const line = kind === "boundaries" ? LINE : kind === "ids" || kind === "objects" ? WHITE : 0;
-  const edges = [];
-  for (let y = 0, p = 0; y < height; y++) {
-    for (let x = 0; x < width; x++, p++) {
-      const segment = labels[p];
-      const beside = x + 1 < width ? labels[p + 1] : segment;
-      const under = y + 1 < height ? labels[p + width] : segment;
-      if (segment === beside && segment === under) continue;
-      const own = group[segment], right = group[beside], below = group[under];
-      if (own === right && own === below) {
-        if (faint) pixels[p] = faint[segment];
-        continue;
-      }
-      if (line) pixels[p] = line;
-      if (line === LINE) edges.push(p);
-      if (chosen >= 0 && (own === chosen || right === chosen || below === chosen)) {
-        pixels[p] = WHITE;
-        if (x) pixels[p - 1] = WHITE;
-        if (y) pixels[p - width] = WHITE;
-      }
-    }
+  const pixels = new Uint32Array(layer.data.buffer);
+  const empty = !filling && !line && chosen < 0;
+  if (filling) fillRuns(pixels, runs, filling);
+  else if (!empty || !overlayEmpty) pixels.fill(0);
+  if (kind === "objects") {
+    const faint = Uint32Array.from(filling, lighter);
+    eachEdge(runs, (from, to, segment, other) => {
+      if (group[segment] === group[other]) fillSpan(pixels, from, to, faint[segment]);
+    });
   }
-  for (const p of edges) {
-    const x = p % width;
-    for (let dy = -width; dy <= width; dy += width) {
-      for (let dx = -1; dx <= 1; dx++) {
-        const q = p + dy + dx;
-        if (x + dx >= 0 && x + dx < width && pixels[q] === 0) pixels[q] = HALO;
-      }
-    }
+  if (line === LINE) {
+    const { width } = runs, last = pixels.length - width;
+    eachEdge(runs, (from, to, segment, other) => {
+      if (group[segment] === group[other]) return;
+      const left = from % width ? from - 1 : from, right = to % width ? to + 1 : to;
+      fillSpan(pixels, left, right, HALO);
+      if (from >= width) fillSpan(pixels, left - width, right - width, HALO);
+      if (from < last) fillSpan(pixels, left + width, right + width, HALO);
+    });
   }
-  overlayPen.putImageData(layer, 0, 0);
+  if (line) eachEdge(runs, (from, to, segment, other) => {
+    if (group[segment] !== group[other]) fillSpan(pixels, from, to, line);
+  });
+  if (chosen >= 0) outlineChosen(pixels);
+  if (!empty || !overlayEmpty) overlayPen.putImageData(layer, 0, 0);
+  overlayEmpty = empty;
   overlay.style.opacity = byId("opacity").value / 100;
   paintObjects();
   paintTracks();
 }
 
+let overlayEmpty = true, marksEmpty = true, tracksEmpty = true; // as they were last painted
+
+function showPicture(bitmap) {
+  videoPen.drawImage(bitmap, 0, 0, frame.width, frame.height);
+  if (!byId("plain-box").hidden) plainPen.drawImage(bitmap, 0, 0, frame.width, frame.height);
+  bitmap.close();
+}
+
+function fillSpan(pixels, from, to, colour) {
+  if (to - from > 24) pixels.fill(colour, from, to);
+  else for (let p = from; p < to; p++) pixels[p] = colour;
+}
+
+function fillRuns(pixels, { width, height, first, begin, end, label }, colours) {
+  for (let y = 0; y < height; y++) {
+    for (let run = first[y]; run < first[y + 1]; run++)
+      fillSpan(pixels, y * width + begin[run], y * width + end[run], colours[label[run]]);
+  }
+}
+
+// Hands on the pixels (from, to) whose segment is not that of their neighbour to the right, or
+// below, with both segments.
+function eachEdge({ width, height, first, begin, end, label }, act) {
+  for (let y = 0; y < height; y++) {
+    const at = y * width, behind = first[y + 1];
+    let under = behind;
+    for (let run = first[y]; run < behind; run++) {
+      const segment = label[run];
+      if (run + 1 < behind) act(at + end[run] - 1, at + end[run], segment, label[run + 1]);
+      if (y + 1 === height) continue;
+      for (; ; under++) {
+        if (label[under] !== segment) {
+          const from = Math.max(begin[run], begin[under]), to = Math.min(end[run], end[under]);
+          if (from < to) act(at + from, at + to, segment, label[under]);
+        }
+        if (end[under] >= end[run]) break;
+      }
+    }
+  }
+}
+
+// A line, two pixels wide, around the group that was clicked.
+function outlineChosen(pixels) {
+  const { runs, group, chosen, width } = frame;
+  eachEdge(runs, (from, to, segment, other) => {
+    const own = group[segment], beside = group[other];
+    if (own === beside || (own !== chosen && beside !== chosen)) return;
+    fillSpan(pixels, from % width ? from - 1 : from, to, WHITE);
+    if (from >= width) fillSpan(pixels, from - width, to - width, WHITE);
+  });
+}
+
 // What is followed: a tint and an outline in its colour.
 function paintObjects() {
-  const { width, height, objects, followed } = frame;
+  const { objects, followed } = frame;
+  if (!objects && marksEmpty) return;
   const pixels = new Uint32Array(marksLayer.data.buffer);
   pixels.fill(0);
   if (objects) {
     const colours = [0, ...followed.map(([number]) => objectColour(number))];
-    for (let y = 0, p = 0; y < height; y++) {
-      for (let x = 0; x < width; x++, p++) {
-        const one = objects[p];
+    const { width, height, first, begin, end, label } = objects;
+    for (let y = 0; y < height; y++) {
+      for (let run = first[y]; run < first[y + 1]; run++) {
+        const one = label[run], at = y * width;
         if (!one) continue;
-        let inner = x > 0 && y > 0 && x + 1 < width && y + 1 < height;
-        for (let dy = -width; inner && dy <= width; dy += width)
-          inner = objects[p + dy - 1] === one && objects[p + dy] === one && objects[p + dy + 1] === one;
-        pixels[p] = inner ? (colours[one] & 0xffffff | 0x59000000) >>> 0 : colours[one];
+        fillSpan(pixels, at + begin[run], at + end[run], colours[one]);
+        if (y === 0 || y + 1 === height) continue;
+        // the tint is where all eight neighbours are in it, too
+        for (let over = first[y - 1]; over < first[y]; over++) {
+          if (label[over] !== one) continue;
+          for (let under = first[y + 1]; under < first[y + 2]; under++) {
+            if (label[under] !== one) continue;
+            const from = Math.max(begin[run], begin[over], begin[under]) + 1;
+            const to = Math.min(end[run], end[over], end[under]) - 1;
+            if (from < to) fillSpan(pixels, at + from, at + to, (colours[one] & 0xffffff | 0x59000000) >>> 0);
+          }
+        }
       }
     }
   }
   marksPen.putImageData(marksLayer, 0, 0);
+  marksEmpty = !objects;
 }
 
 // Lines in the pixels of the screen: trails, numbers of objects, the keyboard's cross.
@@ -156,6 +213,9 @@ function paintTracks() {
   if (!frame) return;
   const scale = Math.min(2, window.devicePixelRatio || 1);
   const width = Math.round(tracks.clientWidth * scale), height = Math.round(tracks.clientHeight * scale);
+  const empty = view() !== "motion" && !status.objects?.length && !cross;
+  if (empty && tracksEmpty) return;
+  tracksEmpty = empty;
   if (tracks.width !== width || tracks.height !== height) [tracks.width, tracks.height] = [width, height];
   else tracksPen.clearRect(0, 0, width, height);
   const place = ([x, y]) => onScreen(x + 0.5, y + 0.5).map((value) => value * scale);

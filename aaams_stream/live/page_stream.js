@@ -8,7 +8,7 @@ const SILENT = 1500; // ms without a message, of which one comes every half seco
 const AGAIN = 1000; // ms until the next try to connect
 
 let status = {};
-let frame = null; // the last one: sizes, tables, the segment of each pixel
+let frame = null; // the last one: sizes, tables, runs of segments
 let socket = null;
 let heard = performance.now(); // when the last message came
 let wasLost = false;
@@ -83,8 +83,7 @@ async function take(data) {
     if (next.live) noteTrails(frame);
     regroup();
     fit(frame);
-    for (const pen of [videoPen, plainPen]) pen.drawImage(bitmap, 0, 0, frame.width, frame.height);
-    bitmap.close();
+    showPicture(bitmap);
     paint();
     byId("picture").dataset.frame = next.number;
     if (next.live && clockAhead !== null) {
@@ -122,22 +121,40 @@ async function unpack(head, data, start) {
   const next = { width, height, ids, merges, colours, time: head.time, number: head.number, live: head.live };
   next.areas = new Uint32Array(rows);
   next.centroids = new Float32Array(2 * rows);
-  next.labels = decodeLabels(part(Uint8Array, codes[0]), part(Uint8Array, codes[1]), width, height, next);
-  for (let row = 0; row < rows; row++) {
-    next.centroids[2 * row] /= next.areas[row];
-    next.centroids[2 * row + 1] /= next.areas[row];
-  }
+  next.runs = decodeRuns(part(Uint8Array, codes[0]), part(Uint8Array, codes[1]), width, height);
+  measure(next);
   next.followed = head.followed;
   next.objects = codes.length > 2
-    ? decodeLabels(part(Uint8Array, codes[2]), part(Uint8Array, codes[3]), width, height) : null;
+    ? decodeRuns(part(Uint8Array, codes[2]), part(Uint8Array, codes[3]), width, height) : null;
   return next;
 }
 
-// Fills a label map line by line; with tables, their areas and sums of places, too.
-function decodeLabels(codes, values, width, height, tables = null) {
-  const labels = new Uint32Array(width * height);
-  let above = [], line = []; // first pixel and label of each run, one after the other
-  let i = 0, v = 0, y = 0;
+// Fills in areas and centroids.
+function measure({ runs: { height, first, begin, end, label }, areas, centroids }) {
+  for (let y = 0; y < height; y++) {
+    for (let run = first[y]; run < first[y + 1]; run++) {
+      const row = label[run], length = end[run] - begin[run];
+      areas[row] += length;
+      centroids[2 * row] += ((begin[run] + end[run] - 1) / 2) * length;
+      centroids[2 * row + 1] += y * length;
+    }
+  }
+  for (let row = 0; row < areas.length; row++) {
+    centroids[2 * row] /= areas[row];
+    centroids[2 * row + 1] /= areas[row];
+  }
+}
+
+const DROP = 7, NEW = 8, FAR = 9, WHOLE = 10; // codes
+
+// A label map as runs, line by line: those of line y are first[y] to first[y + 1], each with its
+// first pixel, the one behind its last, and its label.
+function decodeRuns(codes, values, width, height) {
+  let count = 0;
+  for (let c = 0; c < codes.length; c++) count += codes[c] !== DROP && codes[c] !== WHOLE;
+  const first = new Uint32Array(height + 1), label = new Uint32Array(count);
+  const begin = new Uint32Array(count), end = new Uint32Array(count);
+  let above = 0, n = 0, v = 0, y = 0;
   const number = () => {
     let found = 0, shift = 0, byte;
     do {
@@ -147,32 +164,32 @@ function decodeLabels(codes, values, width, height, tables = null) {
     } while (byte > 127);
     return found;
   };
-  for (const code of codes) {
-    if (code <= 6) {
-      line.push(above[i] + code - 3, above[i + 1]);
-      i += 2;
-    } else if (code === 7) {
-      i += 2;
-    } else if (code === 8) {
-      const begin = (line.length ? line[line.length - 2] : 0) + number();
-      line.push(begin, number());
-    } else if (code === 9) {
+  for (let c = 0; c < codes.length; c++) {
+    const code = codes[c];
+    if (code < DROP) {
+      begin[n] = begin[above] + code - 3;
+      label[n++] = label[above++];
+    } else if (code === DROP) {
+      above++;
+    } else if (code === NEW) {
+      begin[n] = (n > first[y] ? begin[n - 1] : 0) + number();
+      label[n++] = number();
+    } else if (code === FAR) {
       const moved = number();
-      line.push(above[i] + (moved & 1 ? -((moved + 1) >> 1) : moved >> 1), above[i + 1]);
-      i += 2;
+      begin[n] = begin[above] + (moved & 1 ? -((moved + 1) >> 1) : moved >> 1);
+      label[n++] = label[above++];
     } else {
-      for (let run = 0; run < line.length; run += 2) {
-        const begin = line[run], label = line[run + 1], end = run + 2 < line.length ? line[run + 2] : width;
-        labels.fill(label, y * width + begin, y * width + end);
-        if (tables) {
-          tables.areas[label] += end - begin;
-          tables.centroids[2 * label] += ((begin + end - 1) / 2) * (end - begin);
-          tables.centroids[2 * label + 1] += y * (end - begin);
-        }
-      }
-      [above, line, i] = [line, [], 0];
-      y++;
+      for (let run = first[y]; run + 1 < n; run++) end[run] = begin[run + 1];
+      end[n - 1] = width;
+      above = first[y];
+      first[++y] = n;
     }
   }
-  return labels;
+  return { width, height, first, begin, end, label };
+}
+
+function labelAt({ first, end, label }, x, y) {
+  let run = first[y];
+  while (end[run] <= x) run++;
+  return label[run];
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import State
 from websockets.sync.server import ServerConnection
 
 from aaams_stream.errors import AaamsError
@@ -28,29 +29,40 @@ HEARTBEAT = 0.5  # seconds between messages when nothing happens
 TIMEOUT = 20.0  # seconds a viewer may leave a frame unanswered
 NAME = "preview-viewer"  # of all threads that serve viewers
 _MESSAGES = 200.0  # a second that a viewer may send: three for each frame, and its questions
+_REST = 1.0  # seconds in which one who says more is not heard
 _QUESTIONS = 20.0  # a second: each may take milliseconds
 _PINGS = 1.0  # a second
 _LINE = 0.06  # seconds that a picture may take on its way
 
 
 class ViewerConnection(ServerConnection):
-    """A connection that ends when it pings more than is any use."""
+    """A connection that is not read from while its viewer says more than is any use.
+
+    Whoever floods it is held up by his own system as soon as that has no room left. To end the
+    connection instead would have him back at once, and a new one costs more than he had cost.
+    """
 
     recv_bufsize = 1024  # a flood is noticed after as many bytes
 
     def __init__(self, *args: Any, clock: Clock, **options: Any) -> None:
         self._pings = Allowance(_PINGS, 5, clock)
+        self._over = threading.Event()
         super().__init__(*args, **options)
         self.recv_events_thread.name = NAME
 
     def process_event(self, event: Any) -> None:
         """Take note of one incoming frame."""
         if isinstance(event, Frame) and event.opcode is Opcode.PING and not self._pings.take():
-            self.cut()
+            self.rest(1 / _PINGS)
         super().process_event(event)
+
+    def rest(self, seconds: float) -> None:
+        """Hear nothing for so long, unless the connection ends."""
+        self._over.wait(seconds)
 
     def cut(self) -> None:
         """End the connection without a word."""
+        self._over.set()
         with contextlib.suppress(OSError):  # it may have ended
             self.socket.shutdown(socket.SHUT_RDWR)
 
@@ -102,6 +114,7 @@ class Session:
             self._send_frames()
             # the server closes, or the viewer has been silent for too long
             self._connection.close(CloseCode.GOING_AWAY)
+        self._connection.cut()
 
     def _send_frames(self) -> None:
         """Send the newest frame whenever the viewer has shown the one before.
@@ -136,14 +149,25 @@ class Session:
                 "picture": picture.name,
             }
             self._shown.clear()
+            if self._over.is_set():  # it may have come between
+                return
             self._got = None
             sent = clock.now()
             if message.body:
                 at = sent
             self._connection.send(framed(head) + message.body)
-            if not self._shown.wait(TIMEOUT):
+            if not self._is_shown():
                 return
             self._judge(sent, bool(message.body), clock)
+
+    def _is_shown(self) -> bool:
+        """Wait until the viewer has shown what was sent; False if it never does, or is gone."""
+        for _ in range(int(TIMEOUT / HEARTBEAT)):
+            if self._shown.wait(HEARTBEAT):
+                return True
+            if self._connection.state is not State.OPEN:
+                return False
+        return False
 
     def _rest(self, since: float, picture: Picture) -> float:
         """Return how long to wait for news, at most."""
@@ -166,7 +190,7 @@ class Session:
 
     def _hear(self, said: str | bytes) -> None:
         if not self._allowance.take():
-            self._connection.cut()
+            self._connection.rest(_REST)
         elif said == "got":
             self._got = self._site.loop.clock.now()
         elif said == "shown":

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
+import threading
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from support.cameras import GatedSource, fake_camera
-from support.clocks import HandClock
+from support.clocks import PATIENCE, HandClock
 from support.live import newest, play, preview, wait_for_phase, wait_until
 from support.viewers import Viewer, ask, order, unpack
+
+from aaams_stream.live.session import ViewerConnection
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -67,12 +69,36 @@ def test_session_answers_a_ping(shared):
 
 
 @pytest.mark.parametrize("said", [(b"there?", 0x9), (b"shown", 0x1), (b"{}", 0x1)])
-def test_session_ends_for_a_viewer_that_floods(shared, said):
-    with Viewer(shared[1].url) as viewer:
-        with contextlib.suppress(ConnectionError):
-            for _ in range(2000):
-                viewer.say(*said)
-        assert viewer.gone()
+def test_session_does_not_hear_a_viewer_that_floods_for_a_while(tmp_path, monkeypatch, said):
+    held, go_on = threading.Event(), threading.Event()
+
+    def rest(connection, seconds):
+        held.set()
+        assert go_on.wait(PATIENCE)
+
+    monkeypatch.setattr(ViewerConnection, "rest", rest)
+    with preview(tmp_path, clock=HandClock()) as (_, server), Viewer(server.url) as viewer:
+        for _ in range(2000):
+            viewer.say(*said)
+        assert held.wait(PATIENCE)
+        with Viewer(server.url) as other:
+            other.order({"do": "time"})
+        assert server.viewers >= 1  # it is not sent away: it would be back at once
+        go_on.set()
+        viewer.say(b'{"do": "time"}')
+        while b'"now"' not in viewer.hear()[1]:
+            pass
+
+
+def test_session_that_does_not_hear_ends_with_the_server(tmp_path, caplog):
+    with preview(tmp_path, clock=HandClock()) as (_, server):
+        viewer = Viewer(server.url)
+        for _ in range(2000):
+            viewer.say(b"there?", 0x9)
+        wait_until(lambda: server.viewers == 1)
+    assert viewer.gone()
+    viewer.leave()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_session_answers_so_many_questions_and_no_more(tmp_path):
