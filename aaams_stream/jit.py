@@ -58,6 +58,11 @@ def processor() -> str:
     return f"{llvmlite.binding.get_host_cpu_name()} {features:08x}"
 
 
+def processor_knows(feature: str) -> bool:
+    """Whether this processor has a set of instructions, by LLVM's name for it."""
+    return bool(llvmlite.binding.get_host_cpu_features().get(feature, False))
+
+
 class Call(NamedTuple):
     """A kernel that Python calls, and the types of its arguments."""
 

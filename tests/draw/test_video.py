@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from support import ROOT
 from support.clips import moving_frames
 
 from aaams_stream.draw.video import VideoWriter, check_video_target
@@ -119,3 +122,34 @@ def test_check_video_target_spares_source_and_volume(tmp_path):
     with pytest.raises(SinkError, match="lies in the volume; choose another name"):
         check_video_target(volume / "deep" / "film.mp4", True, source=source, volume=volume)
     check_video_target(tmp_path / "film.mp4", False, source=source, volume=volume)
+
+
+TWICE = """
+import ctypes, sys
+from fractions import Fraction
+from pathlib import Path
+import numpy as np
+from aaams_stream.draw.video import VideoWriter
+
+libc = ctypes.CDLL(None)
+libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD: memory comes from the heap, as in a long run,
+libc.mallopt(-6, int(sys.argv[2]))  # M_PERTURB: and is full of this
+frames = np.load(sys.argv[1])
+film = {"rate": Fraction(25), "time_base": Fraction(1, 1000)}
+with VideoWriter(Path(sys.argv[3]), (160, 120), **film) as opened:
+    for t, rgb in enumerate(frames):
+        opened.add(rgb, Fraction(t, 25))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fills memory by a call of glibc")
+def test_the_same_frames_make_the_same_film_whatever_is_in_memory(tmp_path):
+    """What was never written is read by x264 with AVX-512."""
+    tiles = np.random.default_rng(0).integers(0, 255, (12, 16, 3), dtype=np.uint8)
+    scene = np.kron(tiles, np.ones((10, 10, 1), np.uint8))
+    np.save(tmp_path / "frames.npy", [np.roll(scene, 3 * t, axis=1) for t in range(60)])
+    for fill in (1, 85, 170):
+        words = [tmp_path / "frames.npy", fill, tmp_path / f"{fill}.mp4"]
+        subprocess.run([sys.executable, "-c", TWICE, *map(str, words)], check=True, cwd=ROOT)
+    films = {path.read_bytes() for path in tmp_path.glob("*.mp4")}
+    assert len(films) == 1
