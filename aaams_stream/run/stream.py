@@ -99,6 +99,7 @@ def stream(
             prepare_frames(frames, segmenter.params, segmenter.roi),
             ahead,
             should_stop=left.is_set,
+            deaf=frames.remote,
         )
         labelled = prefetch(
             label_frames(prepared, segmenter), depth, should_stop=left.is_set, first=True
@@ -204,7 +205,7 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
                 f"{source}: is not what the volume was made from ({header.spec}), by length and "
                 "content; name that one"
             )
-        with closing(prefetch(frames, AHEAD, stop=frames.stop)) as pictures:
+        with closing(prefetch(frames, AHEAD, stop=frames.stop, deaf=frames.remote)) as pictures:
             yield from pictures
 
 
