@@ -167,15 +167,8 @@ def frames_of_volume(
     with tempfile.TemporaryFile() as waiting:
         shape = (volume.height, volume.width, 3)
         with closing(pictures_of(volume, source)) as pictures:
-            count = 0
             for picture in islice(pictures, first + 1):
                 waiting.write(picture.rgb.tobytes())
-                count += 1
-        if count <= first:
-            raise SourceError(
-                f"{source or volume.source}: ended after {count} frames of {first + 1}; name the "
-                "pictures the volume was made from with --source"
-            )
         for t in range(first, -1, -1):
             waiting.seek(t * shape[0] * shape[1] * 3)
             raw = waiting.read(shape[0] * shape[1] * 3)
