@@ -105,7 +105,7 @@ class StampedCamera:
     """A live source: the frames of a clip at a steady rate, each with its time of birth."""
 
     description = spec = "stamped camera"
-    live, ended = True, "complete"
+    live, remote, ended = True, False, "complete"
 
     def __init__(self, frames: list[NDArray[np.uint8]], rate: int) -> None:
         self.height, self.width = frames[0].shape[:2]

@@ -136,11 +136,9 @@ def score_volume(
             rgb = None
             if not reason:
                 try:
-                    rgb = next(pictures, None)
+                    rgb = next(pictures)
                 except SourceError as error:
                     reason = str(error)
-                if rgb is None and not reason:
-                    reason = f"{volume.source}: ended after {t} frames of {len(truths)}"
             scores.add(volume.ids[t], truth, rgb)
             meter.count(t + 1, len(truths))
     meter.close()

@@ -79,7 +79,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_follow(args: argparse.Namespace) -> int:
-    """Follow objects; 130 after Ctrl-C, with what was done until then."""
+    """Follow objects; 130 after Ctrl-C and so on, with what was done until then."""
     if args.mask is None and not args.click:
         raise ConfigError("say what to follow: --mask FILE or --click X,Y")
     from aaams_stream.files import check_target
@@ -106,9 +106,9 @@ def run_follow(args: argparse.Namespace) -> int:
     elif not args.quiet:
         told = ", ".join(f"object {n} seen in {seen}" for n, seen in report.seen.items())
         print(f"{report.output}: {report.frames} frames, {told}")
-    if report.interrupted:
+    if report.stopped:
         print("interrupted", file=sys.stderr)
-        return 130
+        return 128 + report.stopped
     return 0
 
 

@@ -44,7 +44,8 @@ Made = TypeVar("Made")
 
 _GETTING_READY = 2.0  # seconds that a click waits for compiled code
 _POLL = 0.1  # seconds between looks whether frames go on
-_PATIENCE = 2.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
+# seconds a stopped thread is waited for; one stuck in a read is left alone, soon if likely
+_PATIENCE, _IF_DEAF = 2.0, 0.1
 _SILENT = 1.5  # seconds without a frame that are worth a word
 _FASTEST = 60.0  # frames a second: a rate beyond is a mistake of the source
 
@@ -120,7 +121,8 @@ class LiveLoop:
         self._reader.stop()
         for thread in self._threads:
             if thread.ident is not None:  # it was started
-                thread.join(_PATIENCE)
+                deaf = self._source.remote and thread is self._threads[0]
+                thread.join(_IF_DEAF if deaf else _PATIENCE)
         try:
             self._recordings.close()
         finally:

@@ -25,6 +25,7 @@ class FrameSource(Protocol):
     rate: Fraction
     time_base: Fraction
     live: bool
+    remote: bool
     ended: str
 
     def __iter__(self) -> Iterator[Frame]:

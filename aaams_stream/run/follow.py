@@ -25,7 +25,7 @@ from aaams_stream.model import FrameSegmentation
 from aaams_stream.objects.follower import Follower, Scene
 from aaams_stream.objects.tracker import mask_at
 from aaams_stream.params import Params
-from aaams_stream.run.interrupt import noting_stop
+from aaams_stream.run.interrupt import Stopped, noting_stop
 from aaams_stream.run.stream import frame_at, pictures_of, replay, stream
 from aaams_stream.source.images import read_image
 
@@ -80,7 +80,7 @@ class Report:
     output: Path
     frames: int
     seen: Mapping[int, int]  # frames in which each object is seen
-    interrupted: bool = False
+    stopped: int = 0  # by which signal
 
 
 def follow_objects(
@@ -112,7 +112,7 @@ def follow_video(
 
     frames: from the one on in which the objects are shown, see `frames_of`. Writes
     masks/00000.png and so on, indexed PNG in the colours of DAVIS, overlay.mp4 and objects.csv. The
-    folder appears when all is written; after Ctrl-C it holds what was done until then.
+    folder appears when all is written; after Ctrl-C or the like it holds what was done until then.
     """
     path = check_target(output, None, overwrite=overwrite)
     seen: dict[int, int] = {}
@@ -120,7 +120,7 @@ def follow_video(
     with noting_stop() as stop, Draft(path) as folder, ExitStack() as stack:
         film: VideoWriter | None = None
         table: TextIO | None = None
-        for frame, scene in follow_objects(frames, start, progress):
+        for frame, scene in follow_objects(stop.ending(frames), start, progress):
             if film is None or table is None:
                 (folder / "masks").mkdir(parents=True)
                 table = stack.enter_context((folder / "objects.csv").open("w", newline=""))
@@ -136,11 +136,11 @@ def follow_video(
             for one in scene.sightings:
                 seen[one.number] = seen.get(one.number, 0) + (one.state != "lost")
             count += 1
-            if stop.asked:
-                break
+        if stop.asked and not count:
+            raise Stopped(stop.number)
         if not count:
             raise SourceError("there is no frame to follow anything in")
-    return Report(path, count, seen, stop.asked)
+    return Report(path, count, seen, stop.number)
 
 
 def frames_of_volume(
@@ -167,15 +167,8 @@ def frames_of_volume(
     with tempfile.TemporaryFile() as waiting:
         shape = (volume.height, volume.width, 3)
         with closing(pictures_of(volume, source)) as pictures:
-            count = 0
             for picture in islice(pictures, first + 1):
                 waiting.write(picture.rgb.tobytes())
-                count += 1
-        if count <= first:
-            raise SourceError(
-                f"{source or volume.source}: ended after {count} frames of {first + 1}; name the "
-                "pictures the volume was made from with --source"
-            )
         for t in range(first, -1, -1):
             waiting.seek(t * shape[0] * shape[1] * 3)
             raw = waiting.read(shape[0] * shape[1] * 3)

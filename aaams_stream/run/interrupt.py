@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
+from typing import TypeVar
 
+Item = TypeVar("Item")
 Handler = Callable[[int, FrameType | None], object]
 
 _POLITE = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -31,11 +33,24 @@ class Stop:
     """Whether a signal has asked to end, and which one came first."""
 
     number = 0  # of the signal; 0: none so far
+    waiting = False  # for what may never come, so that one is to be raised
 
     @property
     def asked(self) -> bool:
         """Whether one has."""
         return self.number != 0
+
+    def ending(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield `items` until one is asked for after a signal, or a signal comes while it is."""
+        while not self.asked:
+            self.waiting = True
+            try:
+                item = next(items)
+            except (StopIteration, Stopped):
+                return
+            finally:
+                self.waiting = False
+            yield item
 
 
 @contextmanager
@@ -51,6 +66,9 @@ def noting_stop() -> Iterator[Stop]:
         if stop.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.number = stop.number or number
+        if stop.waiting:
+            stop.waiting = False  # the next must not disturb the tidying up
+            raise Stopped(number)
 
     with ExitStack() as stack:
         stack.enter_context(handling(signal.SIGINT, note))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.draw.views import draw_view
-from aaams_stream.errors import SinkError, SourceError
+from aaams_stream.errors import SinkError
 from aaams_stream.paths import expanded
 from aaams_stream.run.sink import open_film
 from aaams_stream.run.stream import pictures_of
@@ -54,19 +54,12 @@ def render_volume(
     if view == "objects":
         volume = volume if isinstance(volume, LevelView) else volume.at(segments=OBJECTS)
         fine = volume.base.ids
-    done = 0
-    with open_film(path, volume.header, overwrite) as film:
-        with closing(pictures_of(volume, source)) as pictures:
-            for t, picture in zip(range(total), pictures, strict=False):
-                segments = None if fine is None else fine[t]
-                drawn = draw_view(picture.rgb, volume.ids[t], view, fine=segments)
-                film.add(drawn, picture.time)
-                done = t + 1
-                if progress is not None:
-                    progress(done, total)
-        if done < total:
-            raise SourceError(
-                f"{source or volume.source}: ended after {done} frames of {total}; name the "
-                "pictures the volume was made from with --source"
-            )
-    return done
+    film_of = open_film(path, volume.header, overwrite)
+    with film_of as film, closing(pictures_of(volume, source)) as pictures:
+        for t, picture in enumerate(pictures):
+            segments = None if fine is None else fine[t]
+            drawn = draw_view(picture.rgb, volume.ids[t], view, fine=segments)
+            film.add(drawn, picture.time)
+            if progress is not None:
+                progress(t + 1, total)
+    return total

@@ -277,7 +277,9 @@ def _segment(
             return bool(stopped)
 
         seen = prepare_frames(frames, segmenter.params, segmenter.roi)
-        ahead = prefetch(seen, depths[0], stop=frames.stop, should_stop=should_stop)
+        ahead = prefetch(
+            seen, depths[0], stop=frames.stop, should_stop=should_stop, deaf=frames.remote
+        )
         with closing(ahead) as stream:
             for frame, prepared in stream:
                 silent_since = math.inf

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,7 @@ def stream(
             prepare_frames(frames, segmenter.params, segmenter.roi),
             ahead,
             should_stop=left.is_set,
+            deaf=frames.remote,
         )
         labelled = prefetch(
             label_frames(prepared, segmenter), depth, should_stop=left.is_set, first=True
@@ -144,7 +146,7 @@ def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameS
         Each frame with ids, tables, events and its picture.
 
     Raises:
-        SourceError: the pictures cannot be found, or are others than they were.
+        SourceError: the pictures cannot be found, are others than they were or too few.
 
     Example:
         >>> import aaams_stream as aaams
@@ -154,7 +156,7 @@ def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameS
     """
     times = volume.times
     with closing(pictures_of(volume, source)) as pictures:
-        for t, picture in zip(range(volume.frame_count), pictures, strict=False):
+        for t, picture in enumerate(pictures):
             yield frame_at(volume, t, float(times[t]), picture.rgb)
 
 
@@ -174,8 +176,8 @@ def frame_at(volume: Volume, t: int, time: float, rgb: NDArray[np.uint8]) -> Fra
 
 
 def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
-    """Yield the frames a volume was made from; a SourceError where those cannot be had."""
-    header = volume.header
+    """Yield the picture of each frame of a volume; a SourceError where one cannot be had."""
+    header, total, count = volume.header, volume.frame_count, 0
     if source is None and volume.video is not None:
         for index, seconds in enumerate(volume.times):
             when = round(Fraction(float(seconds)) / header.time_base) * header.time_base
@@ -204,8 +206,15 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
                 f"{source}: is not what the volume was made from ({header.spec}), by length and "
                 "content; name that one"
             )
-        with closing(prefetch(frames, AHEAD, stop=frames.stop)) as pictures:
-            yield from pictures
+        with closing(prefetch(frames, AHEAD, stop=frames.stop, deaf=frames.remote)) as pictures:
+            for picture in islice(pictures, total):
+                yield picture
+                count += 1
+        if count < total:
+            raise SourceError(
+                f"{source or header.spec}: ended after {count} frames of {total}; name the "
+                "pictures the volume was made from with --source"
+            )
 
 
 def _may_be(header: Header, frames: Source) -> bool:

@@ -17,7 +17,8 @@ Item = TypeVar("Item")
 
 AHEAD, BEHIND = 3, 4  # frames decoded in advance, frames waiting to be written
 _POLL = 0.1  # seconds between looks at the stop sign
-_PATIENCE = 1.0  # seconds a stopped thread is waited for; one stuck in a read is left alone
+# seconds a stopped thread is waited for; one stuck in a read is left alone, soon if likely
+_PATIENCE, _IF_DEAF = 1.0, 0.1
 _ASIDE = 4  # steps of niceness: enough to go second among our own threads
 _NICEST = 19
 _END = object()
@@ -37,14 +38,16 @@ def prefetch(
     stop: Callable[[], None] = lambda: None,
     should_stop: Callable[[], bool] = lambda: False,
     first: bool = False,
+    deaf: bool = False,
 ) -> Generator[Item]:
     """Yield `items`, taken by a thread of its own, up to `depth` ahead; 0: by the caller.
 
     The thread steps aside for others where cores are short, unless it is to come `first`.
 
     Wrap it in `contextlib.closing`: a consumer that stops then stops the thread. `stop` is called
-    at that moment, to wake an iteration that waits. While no item is ready, `should_stop` is asked
-    again and again. No item is begun before there is room for it, so that none grows old waiting.
+    at that moment, to wake an iteration that waits; a `deaf` one may wait for input nevertheless,
+    and its thread is hardly waited for. While no item is ready, `should_stop` is asked again and
+    again. No item is begun before there is room for it, so that none grows old waiting.
     """
     if not depth:
         try:
@@ -92,7 +95,7 @@ def prefetch(
         halted.set()
         room.release()
         stop()
-        thread.join(_PATIENCE)
+        thread.join(_IF_DEAF if deaf else _PATIENCE)
 
 
 def step_aside() -> None:

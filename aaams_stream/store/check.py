@@ -21,6 +21,7 @@ from aaams_stream.store.layout import (
     CHUNK_FRAMES,
     FINAL_TABLES,
     TABLES,
+    WITHOUT_LEVELS,
     Header,
     array_in,
     open_group,
@@ -236,7 +237,7 @@ class _Reader:
         expected = build_tracks(self._root, rows["segments"], rows["events"])
         if not np.array_equal(tracks, expected):
             yield Damage("tracks", "is not what the segments and events sum up to", None)
-        if "hierarchy" in self._root:
+        if self._record["schema"] != WITHOUT_LEVELS:
             count = array_in(self._root, "hierarchy/level").shape[0]
             merges = read_rows(self._root, "hierarchy", 0, count, HIERARCHY_DTYPE)
             wrong = wrong_merges(merges, identities)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from zarr.core.group import GroupMetadata
 
 from aaams_stream.errors import SinkError
 from aaams_stream.store.address import Target, exists, read_ahead, read_document
@@ -238,8 +239,13 @@ class _Checker:
     def group(self, node: str) -> None:
         """Check a group."""
         with self._at(node) as place:
-            if _document(self._path, node).get("node_type") != "group":
-                raise place.wrong("must be a group")
+            document = _document(self._path, node)
+            if document.get("node_type") != "group" or document.get("zarr_format") != 3:
+                raise place.wrong("must be a group of Zarr 3")
+            try:
+                GroupMetadata.from_dict(document)
+            except Exception as error:  # whatever Zarr makes of what else it says
+                raise place.wrong(str(error)) from error
 
     def labels(self) -> list[str]:
         """Return the names of the label images that the volume says it has."""

@@ -41,6 +41,7 @@ class Base(NamedTuple):
 
     path: Path
     checksums: bool  # whether wrong data is noticed
+    options: tuple[str, ...]  # with which it was segmented
     known: dict[str, str]
 
 
@@ -75,7 +76,10 @@ def campaign(
 
 
 def build_bases(folder: Path) -> list[Base]:
-    """Make a complete and an unfinished volume, each as of today and as of an earlier build."""
+    """Make a complete and an unfinished volume, each as of today and as of an earlier build.
+
+    One that is packed and one of a region of interest come on top.
+    """
     clip = write_clip(folder / "clip.mkv", moving_frames(FRAMES))
     truth = folder / "truth"
     truth.mkdir()
@@ -97,14 +101,21 @@ def build_bases(folder: Path) -> list[Base]:
         shutil.copytree(path, older)
         make_older(older)
         paths.append(older)
+    paths += [folder / "packed.zarr", folder / "region.zarr"]
+    store.pack(whole, paths[-2])
+    region, options = np.full((48, 64), 255, np.uint8), ("--mask", str(folder / "region.png"))
+    region[5:20, 30:] = 0
+    cv2.imwrite(options[1], region)
+    segment_video(clip, paths[-1], segments=12, with_video=True, roi=options[1])
     bases = []
     for path in paths:
         target = folder / "damaged.zarr"  # under the name that all will have
         shutil.copytree(path, target)
-        known = dict(outcomes(target, folder))
+        given = options if path.stem == "region" else ()
+        known = dict(outcomes(target, folder, given))
         wrong = [f"{name}: {text}" for name, text in known.items() if text.startswith("failed")]
         assert not wrong, f"{path} is sound, and yet {wrong}"
-        bases.append(Base(path, not path.name.startswith("older"), known))
+        bases.append(Base(path, not path.name.startswith("older"), given, known))
         shutil.rmtree(target)
     return bases
 
@@ -113,7 +124,7 @@ def problems(
     target: Path, base: Base, folder: Path, must_notice: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield everything that failed, or gave something else than of the sound volume."""
-    for name, outcome in outcomes(target, folder):
+    for name, outcome in outcomes(target, folder, base.options):
         if outcome.startswith("failed"):
             yield name, outcome
         elif name.startswith("check"):
@@ -122,7 +133,7 @@ def problems(
             yield name, f"gave {outcome} and not {base.known[name]}"
 
 
-def outcomes(target: Path, folder: Path) -> Iterator[tuple[str, str]]:
+def outcomes(target: Path, folder: Path, options: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield what every method and every command gives: a digest, "refused" or "failed …"."""
     for name, method in METHODS.items():
         yield name, outcome_of(lambda method=method: method(open_volume(target)))
@@ -134,7 +145,7 @@ def outcomes(target: Path, folder: Path) -> Iterator[tuple[str, str]]:
                 place = folder / "written.zarr"
                 shutil.rmtree(place, ignore_errors=True)
                 shutil.copytree(target, place, symlinks=True)
-            yield words, outcome_of(lambda w=words, p=place: command(w, p, folder))
+            yield words, outcome_of(lambda w=words, p=place: command(w, p, folder, options))
 
 
 def outcome_of(action: Callable[[], Any]) -> str:
@@ -245,6 +256,7 @@ COMMANDS = (
     "export VOLUME --to csv -o OUT --at 4",
     "evaluate VOLUME TRUTH --json",
     "objects VOLUME -k 3 --json",
+    "pack VOLUME OUT.zarr",
     "segment CLIP -o VOLUME",
 )
 WRITING = (
@@ -255,7 +267,7 @@ WRITING = (
 )
 
 
-def command(words: str, volume: Path, folder: Path) -> Any:
+def command(words: str, volume: Path, folder: Path, options: tuple[str, ...]) -> Any:
     """Run a command; return what it printed and wrote, or raise what stands for its failure."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
@@ -267,7 +279,7 @@ def command(words: str, volume: Path, folder: Path) -> Any:
         if word.startswith("OUT"):
             word = str(out / f"out{'.' + suffix if suffix else word.removeprefix('OUT')}")
         line.append(str(names.get(word, word)))
-    line += SETTINGS if words.startswith("segment") else ()
+    line += (*SETTINGS, *options) if words.startswith("segment") else ()
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         code = main(line)
@@ -282,6 +294,8 @@ def command(words: str, volume: Path, folder: Path) -> Any:
         raise AssertionError(f"exit {code} with {told}")
     if words in WRITING:
         return content(volume)
+    if words.startswith("pack"):
+        return content(out / "out.zarr")
     if words.startswith("render"):
         return film(out / "out.mp4")
     if words.startswith("export"):

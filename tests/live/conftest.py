@@ -14,6 +14,12 @@ from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Have clicks wait for compiled code as long as it takes, on the slowest machine."""
+    monkeypatch.setattr("aaams_stream.live.loop._GETTING_READY", PATIENCE / 1000)
+
+
 @pytest.fixture(scope="module")
 def shared(compiled, tmp_path_factory):
     """Yield a loop and its server, which several tests look at and none changes for good."""

@@ -24,6 +24,7 @@ from support.threads import all_end
 from aaams_stream.core.segmenter import Segmenter
 from aaams_stream.errors import ConfigError, SourceError
 from aaams_stream.live import LADDER, LiveLoop
+from aaams_stream.live import loop as loop_module
 from aaams_stream.source import open_source
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -289,3 +290,23 @@ def test_loop_refuses_a_wrong_number_of_threads(monkeypatch):
     monkeypatch.setenv("AAAMS_THREADS", "0")
     with pytest.raises(ConfigError, match="AAAMS_THREADS must be a whole number from 1 on"):
         LiveLoop(Slides(moving_frames(1)), PARAMS)
+
+
+def test_loop_that_closes_leaves_alone_what_waits_for_a_silent_address(monkeypatch):
+    """It would be waited for longer than the test may take."""
+    silent, over = threading.Event(), threading.Event()
+
+    class Address(Slides):
+        remote = True
+
+        def __iter__(self):
+            silent.set()
+            assert over.wait(PATIENCE)
+            yield from ()
+
+    monkeypatch.setattr(loop_module, "_PATIENCE", 2 * PATIENCE)
+    with LiveLoop(Address(moving_frames(1)), PARAMS):
+        assert silent.wait(PATIENCE)
+    assert any(thread.name == "live-read" for thread in threading.enumerate())
+    over.set()
+    assert all_end("live-read")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import csv
+import os
+import signal
+import threading
 from contextlib import closing
+from itertools import islice
 
 import numpy as np
 import pytest
 from support.clips import write_clip
 from support.followed import truth_of
+from support.threads import PATIENCE
 
 import aaams_stream as aaams
 from aaams_stream.errors import ConfigError, SourceError
@@ -24,6 +29,7 @@ from aaams_stream.run.follow import (
     frames_of_volume,
     read_masks,
 )
+from aaams_stream.run.interrupt import Stopped
 from aaams_stream.source.demo import demo_frame
 from aaams_stream.source.images import read_image
 
@@ -162,3 +168,24 @@ def test_follow_video_leaves_nothing_behind_after_an_error(folder, tmp_path):
     with pytest.raises(SourceError, match="cable"):
         follow_video(broken(), tmp_path / "out", Start(mask=folder / "both.png"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are a POSIX matter")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_follow_video_keeps_what_was_done_when_asked_to_end_in_a_silence(folder, tmp_path, number):
+    """The signal comes while a frame is awaited that never comes."""
+
+    def silent(count):
+        yield from islice(frames_of_volume(aaams.open_volume(folder / "clip.zarr"), 0), count)
+        os.kill(os.getpid(), number)
+        threading.Event().wait(PATIENCE)
+        raise SourceError("no answer")
+
+    start = Start(mask=folder / "both.png")
+    report = follow_video(silent(3), tmp_path / "out", start)
+    assert (report.frames, report.stopped) == (3, number)
+    assert len(table(tmp_path / "out")) == 6
+    with pytest.raises(Stopped) as stopped:
+        follow_video(silent(0), tmp_path / "none", start)
+    assert stopped.value.code == 128 + number
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -111,3 +111,20 @@ def test_handlers_stay_as_they_are_in_other_threads():
     thread.start()
     thread.join()
     assert seen == [(before, False)]
+
+
+def test_a_signal_ends_what_is_waited_for_and_what_comes_after_it():
+    def items():
+        yield 0
+        signal.raise_signal(signal.SIGTERM)  # while the second is awaited
+        yield 1
+
+    with noting_stop() as stop:
+        assert list(stop.ending(items())) == [0]
+        assert stop.number == signal.SIGTERM
+
+    with noting_stop() as stop:
+        for item in stop.ending(iter([0, 1])):
+            signal.raise_signal(signal.SIGINT)  # while the first is worked with
+            assert item == 0
+        assert stop.asked

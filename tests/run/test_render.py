@@ -76,6 +76,8 @@ def test_render_never_draws_over_what_comes_now_where_a_volume_was_made_live(tmp
     write_clip(source, moving_frames(4), rate=10)
     with pytest.raises(SourceError, match="ended after 4 frames of 11"):
         render_volume(path, tmp_path / "o.mp4", source=source, overwrite=True)
+    with pytest.raises(SourceError, match="ended after 4 frames of 11"):
+        list(replay(open_volume(path), source))
 
 
 def test_render_draws_a_volume_made_live_that_has_its_pictures(tmp_path, monkeypatch):

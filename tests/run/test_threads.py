@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 from support.threads import PATIENCE, all_end
 
+from aaams_stream.run import threads
 from aaams_stream.run.threads import AsyncSink, prefetch
 
 
@@ -222,3 +223,21 @@ def test_threads_ahead_and_behind_step_aside_for_the_one_that_comes_first():
     aside = min(own + 4, 19)
     late = dict(seen)  # the last of each: the first item is taken before a thread steps aside
     assert late == {"ahead": aside, "labels": own, "behind": aside, "sink": aside}
+
+
+def test_prefetch_leaves_a_deaf_iteration_alone(monkeypatch):
+    """It would be waited for longer than the test may take."""
+    waits, over = threading.Event(), threading.Event()
+
+    def numbers():
+        yield 0
+        waits.set()
+        assert over.wait(PATIENCE)
+
+    monkeypatch.setattr(threads, "_PATIENCE", 2 * PATIENCE)
+    with closing(prefetch(numbers(), 2, deaf=True)) as stream:
+        assert next(stream) == 0
+        assert waits.wait(PATIENCE)
+    assert any(thread.name == "prefetch" for thread in threading.enumerate())
+    over.set()
+    assert all_end("prefetch")

@@ -182,7 +182,7 @@ def test_the_door_knows_attributes_that_were_changed(copy):
         open_volume(copy)
 
 
-ARRAYS = [
+NODES = [
     ("labels/ids/0", {"data_type": "uint16"}),
     ("labels/ids/0", {"shape": [29, 48, 63]}),
     ("labels/ids/0", {"shape": [10**15, 48, 64]}),
@@ -195,17 +195,23 @@ ARRAYS = [
     ("segments/mode", {"chunk_key_encoding": {"name": "v2"}}),
     ("segments/area", {"shape": [3]}),
     ("0", {"storage_transformers": [{"name": "x"}]}),
+    ("hierarchy", {"zarr_format": "/etc"}),
+    ("hierarchy", {"node_type": "array"}),
+    ("labels/ids", {"attributes": 3}),
+    ("segments", {"unknown": {}}),
+    ("tracks", {"consolidated_metadata": {"metadata": 7}}),
 ]
 
 
-@pytest.mark.parametrize(("node", "change"), ARRAYS, ids=str)
-def test_the_door_checks_every_array(copy, node, change):
+@pytest.mark.parametrize(("node", "change"), NODES, ids=str)
+def test_the_door_checks_every_array_and_group(copy, node, change):
     file = copy / node / "zarr.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
     with pytest.raises(SinkError, match=rf"metadata is damaged \({node}/zarr\.json"):
         open_volume(copy)
     with pytest.raises(SinkError, match=rf"metadata is damaged \({node}/zarr\.json"):
         store.resume(copy, dataclasses.replace(HEADER, with_video=True), VERSION)
+    assert node in {damage.part for damage in store.check(copy).damages}
 
 
 @pytest.mark.parametrize("node", ["", "labels", "labels/ids/0", "events/kind"])

@@ -24,7 +24,7 @@ class Slides:
     """A live source of given pictures, over and over; with a failure, that follows the last."""
 
     description = spec = "slides"
-    live, ended = True, "complete"
+    live, remote, ended = True, False, "complete"
     rate, time_base = Fraction(16), Fraction(1, 16)  # exact as floats, too
 
     def __init__(self, pictures, failure=None):
@@ -52,6 +52,7 @@ class GatedSource:
         self.description, self.spec = source.description, source.spec
         self.width, self.height = source.width, source.height
         self.rate, self.time_base, self.live = source.rate, source.time_base, source.live
+        self.remote = source.remote
         self.last: Frame | None = None  # that has passed
         self._source = source
         self._changed = threading.Condition()
