@@ -10,7 +10,7 @@ const AGAIN = 1000; // ms until the next try to connect
 let status = {};
 let frame = null; // the last one: sizes, tables, runs of segments
 let socket = null;
-let heard = performance.now(); // when the last message came
+let heard = performance.now(); // when the last message of the stream came
 let wasLost = false;
 let clockAhead = null; // seconds by which the server's clock is ahead of ours
 let bestRound = Infinity; // seconds of the quickest question, by which that was found
@@ -29,13 +29,13 @@ function connect() {
     if (byId("low").getAttribute("aria-pressed") === "true") ask({ do: "picture", picture: "low" });
   };
   socket.onmessage = async ({ data }) => {
-    heard = performance.now();
-    if (typeof data === "string") {
+    if (typeof data === "string") { // which says nothing of whether frames go on
       const answer = JSON.parse(data);
       waiting.get(answer.question)?.(answer);
       waiting.delete(answer.question);
       return;
     }
+    heard = performance.now();
     socket.send("got");
     try {
       await take(data);
