@@ -209,8 +209,8 @@ document.addEventListener("click", (event) => {
 });
 
 document.onkeydown = (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input[type=text]")) return;
-  if (event.key === " " && event.target.matches("button, summary, input")) return; // it is theirs
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === " " && event.target.matches("button, summary, input:not([readonly])")) return; // it is theirs
   const button = { " ": "pause", s: "step", p: "snapshot", r: "record", "+": "zoom-in", "-": "zoom-out" }[event.key];
   if (button) {
     event.preventDefault();

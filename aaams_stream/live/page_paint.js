@@ -297,7 +297,7 @@ function panTo(x, y, next = zoom) {
   zoom = next;
   panX = Math.min(0, Math.max(clientWidth * (1 - zoom), x));
   panY = Math.min(0, Math.max(clientHeight * (1 - zoom), y));
-  byId("layers").style.transform = `translate(${panX}px, ${panY}px) scale(${zoom})`;
+  for (const name of ["layers", "plain"]) byId(name).style.transform = `translate(${panX}px, ${panY}px) scale(${zoom})`;
   byId("layers").dataset.zoom = zoom;
   paintTracks();
 }

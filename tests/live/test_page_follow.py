@@ -133,6 +133,12 @@ def test_page_shows_the_picture_alone_beside_it(page, site):
     np.testing.assert_array_equal(pixels(page, "plain"), pixels(page, "video"))
     left, right = (page.locator(name).bounding_box() for name in ("#plain-box", "#picture"))
     assert left["x"] + left["width"] <= right["x"]
+    page.click("#zoom-in")
+    layers, plain = (
+        page.locator(n).evaluate("e => e.style.transform") for n in ("#layers", "#plain")
+    )
+    assert "scale(1.5)" in layers
+    assert plain == layers
 
 
 def test_page_shows_the_last_minute(page, site):
@@ -146,6 +152,9 @@ def test_page_of_a_guest_only_looks(browser, page, site):
     wait_for(page, "!document.getElementById('link').hidden")
     link = page.input_value("#link")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}", link)
+    page.keyboard.press(" ")  # the link takes no keys
+    wait_for_state(page, "paused")
+    page.keyboard.press(" ")
     with browser.new_context(viewport={"width": 1200, "height": 800}) as context:
         guest = context.new_page()
         guest.set_default_timeout(PATIENCE)
