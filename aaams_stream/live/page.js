@@ -171,7 +171,10 @@ byId("twin").onclick = () => {
   const twin = byId("pictures").classList.toggle("twin");
   byId("twin").setAttribute("aria-pressed", twin);
   byId("plain-box").hidden = !twin;
-  if (twin) plainPen.drawImage(video, 0, 0);
+  if (twin) {
+    resize(plainPen.canvas, video.width, video.height);
+    plainPen.drawImage(video, 0, 0);
+  }
   panTo(panX, panY);
   paint();
 };

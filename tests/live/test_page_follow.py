@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 from support.live import newest, wait_for_status, wait_until, watch
-from support.pages import PATIENCE, hold, pixels, show, wait_for, wait_for_state
+from support.pages import PATIENCE, hold, picture, pixels, show, wait_for, wait_for_state
 
 from aaams_stream.live.board import OBJECT_COLOURS
 from aaams_stream.store import open_volume
@@ -173,8 +173,10 @@ def test_page_of_a_guest_only_looks(browser, page, site):
 def test_page_takes_less_of_the_line_if_told_so(page, site):
     page.click("#low")
     wait_for(page, "document.getElementById('quality').textContent.includes('Picture: low')")
+    large = page.locator("#video").bounding_box()
     hold(page, site)
-    assert pixels(page, "video").shape == (240, 320, 4)  # shown as large as ever
+    assert pixels(page, "video").shape == (120, 160, 4)
+    assert page.locator("#video").bounding_box() == large  # shown as large as ever
 
 
 @pytest.mark.parametrize("view", ["Boundaries", "Objects", "Ids", "Colours"])
@@ -188,7 +190,7 @@ def test_page_saves_just_what_is_seen(page, site, view):
     wait_for(page, "document.getElementById('message').textContent.startsWith('Saved')")
     (path,) = site.folder.iterdir()
     saved = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB).astype(float)
-    seen = pixels(page, "video")[:, :, :3].astype(float)
+    seen = picture(page).astype(float)
     share = float(page.input_value("#opacity")) / 100
     for name, opacity in (("overlay", share), ("marks", 1.0)):
         layer = pixels(page, name).astype(float)
