@@ -35,12 +35,12 @@ function connect() {
       waiting.delete(answer.question);
       return;
     }
-    heard = performance.now();
-    socket.send("got");
+    const received = (heard = performance.now());
     try {
       await take(data);
-    } finally {
-      if (socket.readyState === WebSocket.OPEN) socket.send("shown"); // now the next one may come
+    } finally { // now the next one may come
+      const took = Math.min(99999, Math.round(performance.now() - received));
+      if (socket.readyState === WebSocket.OPEN) socket.send(`shown ${took}`);
     }
   };
   socket.onclose = () => {
