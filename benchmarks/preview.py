@@ -61,14 +61,16 @@ LOADED = 90  # frames of the clip that are kept
 
 # Notes when each stamp is first on the canvas; runs with the page's own painting.
 READ_STAMPS = """([cell, bits]) => {
-    const pen = document.getElementById('video').getContext('2d');
+    const video = document.getElementById('video'), pen = video.getContext('2d');
     window.seen = [];
     let last = -1;
     const look = () => {
-        const row = pen.getImageData(0, cell / 2, cell * bits, 1).data;
+        // the picture may come smaller than the frame
+        const size = cell * video.width / document.getElementById('overlay').width;
+        const row = pen.getImageData(0, size / 2, size * bits, 1).data;
         let stamp = 0;
         for (let bit = 0; bit < bits; bit++)
-            if (row[4 * (bit * cell + cell / 2)] > 127) stamp += 2 ** bit;
+            if (row[4 * Math.floor((bit + 0.5) * size)] > 127) stamp += 2 ** bit;
         if (stamp !== last) window.seen.push([stamp, Date.now() % 2 ** bits]);
         last = stamp;
         requestAnimationFrame(look);

@@ -57,6 +57,8 @@ class Following:
                 inside = scene.labels[y0:y1, x0:x1] == one.number
                 y, x = (np.flatnonzero(inside.any(axis=k)).mean() for k in (1, 0))
                 self._trails[one.number].append((round(x0 + x), round(y0 + y)))
+            elif self._trails[one.number]:  # where it was of late, also when it is lost
+                self._trails[one.number].popleft()
         self._remember(scene)
         return scene
 

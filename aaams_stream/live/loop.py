@@ -214,6 +214,11 @@ class LiveLoop:
             self.following.end(number)
             self._board.amend(self.following.scene)
 
+    @property
+    def version(self) -> int:
+        """Counts what happens."""
+        return self._board.version
+
     def nudge(self) -> None:
         """Let everyone who waits look again."""
         self._board.touch()

@@ -9,7 +9,7 @@ function findState() {
   const quiet = performance.now() - heard;
   if (quiet > SILENT) return ["silent", `no answer for ${Math.round(quiet / 1000)} s`, "The preview does not answer: it is stopped, or very busy. This is the last picture."];
   const { phase, message, silent, waiting_for: from } = status;
-  if (phase === "failed") return ["failed", "failed", `It has failed: ${message}`];
+  if (phase === "failed") return ["failed", "failed", `It has failed: ${message}. Mend that, then start the preview again.`];
   if (phase === "starting") return message ? ["compiling", "compiling", ""] : ["starting", "getting ready", ""];
   if (status.live === false) return ["past", "looking back", "You look back; press Live to see what is now."];
   if (phase === "ended") return ["ended", "ended", "The source has ended. Look back with the bar below, or start the preview again."];
@@ -27,6 +27,13 @@ function showState() {
   byId("curtain").hidden = frame !== null;
   setText("notice", note || (state === "compiling" ? `Getting ready, for about a minute the first time; ${status.message}.`
     : state === "starting" ? "Getting ready …" : state === "connecting" ? "Connecting …" : "Waiting for a frame …"));
+  const known = !["connecting", "lost", "silent"].includes(state), going = known && status.phase === "running";
+  for (const name of ["pause", "step"]) byId(name).disabled = !going;
+  byId("record").disabled = !going && !(known && status.recording);
+  byId("snapshot").disabled = !known || frame === null;
+  byId("save").disabled = !known || !status.objects?.length;
+  if (known && state !== "failed") return;
+  for (const name of ["fps", "latency"]) setText(name, "–"); // what was is not what is
 }
 
 const setText = (name, text) => { if (byId(name).textContent !== String(text)) byId(name).textContent = text; };
@@ -35,9 +42,9 @@ const say = (text) => setText("message", text);
 function showStatus() {
   setText("source", status.source);
   document.body.classList.toggle("guest", status.owner === false);
-  showState();
   setText("fps", status.fps.toFixed(1));
   setText("latency", latency === null ? "–" : `${Math.round(1000 * latency)} ms`);
+  showState();
   showDetail();
   setText("warm", `${Math.round(100 * status.warm)} %`);
   setText("dropped", status.dropped);
@@ -164,7 +171,10 @@ byId("twin").onclick = () => {
   const twin = byId("pictures").classList.toggle("twin");
   byId("twin").setAttribute("aria-pressed", twin);
   byId("plain-box").hidden = !twin;
-  if (twin) plainPen.drawImage(video, 0, 0);
+  if (twin) {
+    resize(plainPen.canvas, video.width, video.height);
+    plainPen.drawImage(video, 0, 0);
+  }
   panTo(panX, panY);
   paint();
 };
@@ -202,8 +212,8 @@ document.addEventListener("click", (event) => {
 });
 
 document.onkeydown = (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input[type=text]")) return;
-  if (event.key === " " && event.target.matches("button, summary, input")) return; // it is theirs
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === " " && event.target.matches("button, summary, input:not([readonly])")) return; // it is theirs
   const button = { " ": "pause", s: "step", p: "snapshot", r: "record", "+": "zoom-in", "-": "zoom-out" }[event.key];
   if (button) {
     event.preventDefault();

@@ -54,7 +54,6 @@ function showObjects() {
     else if (before === undefined) tell(`Following object ${number}.`);
     states.set(number, state);
   }
-  byId("save").disabled = objects.length === 0;
   const shown = JSON.stringify([active, status.owner, objects.map(({ number, state }) => [number, WORDS[state]])]);
   if (shown === listed) return; // a list that is built anew would lose the focus
   listed = shown;

@@ -21,11 +21,8 @@ let byKeys = false; // whether it was moved last, or the mouse
 const view = () => document.querySelector("input[name=view]:checked").value;
 
 function fit({ width, height }) {
-  if (video.width === width && video.height === height) return;
-  for (const canvas of [video, overlay, marks, byId("plain")]) {
-    canvas.width = width;
-    canvas.height = height;
-  }
+  if (overlay.width === width && overlay.height === height) return;
+  for (const canvas of [overlay, marks]) resize(canvas, width, height);
   overlayEmpty = marksEmpty = true;
   layer = overlayPen.createImageData(width, height);
   marksLayer = marksPen.createImageData(width, height);
@@ -33,6 +30,12 @@ function fit({ width, height }) {
     box.style.aspectRatio = `${width} / ${height}`;
     box.style.maxWidth = `calc((100vh - 190px) * ${width / height})`;
   }
+}
+
+function resize(canvas, width, height) {
+  if (canvas.width === width && canvas.height === height) return;
+  canvas.width = width;
+  canvas.height = height;
 }
 
 function noteTrails({ ids, centroids, time }) {
@@ -126,9 +129,12 @@ function paint() {
 
 let overlayEmpty = true, marksEmpty = true, tracksEmpty = true; // as they were last painted
 
+// The picture keeps the size in which it came: what shows it scales it once, to that of the screen.
 function showPicture(bitmap) {
-  videoPen.drawImage(bitmap, 0, 0, frame.width, frame.height);
-  if (!byId("plain-box").hidden) plainPen.drawImage(bitmap, 0, 0, frame.width, frame.height);
+  for (const pen of byId("plain-box").hidden ? [videoPen] : [videoPen, plainPen]) {
+    resize(pen.canvas, bitmap.width, bitmap.height);
+    pen.drawImage(bitmap, 0, 0);
+  }
   bitmap.close();
 }
 
@@ -297,7 +303,7 @@ function panTo(x, y, next = zoom) {
   zoom = next;
   panX = Math.min(0, Math.max(clientWidth * (1 - zoom), x));
   panY = Math.min(0, Math.max(clientHeight * (1 - zoom), y));
-  byId("layers").style.transform = `translate(${panX}px, ${panY}px) scale(${zoom})`;
+  for (const name of ["layers", "plain"]) byId(name).style.transform = `translate(${panX}px, ${panY}px) scale(${zoom})`;
   byId("layers").dataset.zoom = zoom;
   paintTracks();
 }

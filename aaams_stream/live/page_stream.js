@@ -10,7 +10,7 @@ const AGAIN = 1000; // ms until the next try to connect
 let status = {};
 let frame = null; // the last one: sizes, tables, runs of segments
 let socket = null;
-let heard = performance.now(); // when the last message came
+let heard = performance.now(); // when the last message of the stream came
 let wasLost = false;
 let clockAhead = null; // seconds by which the server's clock is ahead of ours
 let bestRound = Infinity; // seconds of the quickest question, by which that was found
@@ -29,18 +29,18 @@ function connect() {
     if (byId("low").getAttribute("aria-pressed") === "true") ask({ do: "picture", picture: "low" });
   };
   socket.onmessage = async ({ data }) => {
-    heard = performance.now();
-    if (typeof data === "string") {
+    if (typeof data === "string") { // which says nothing of whether frames go on
       const answer = JSON.parse(data);
       waiting.get(answer.question)?.(answer);
       waiting.delete(answer.question);
       return;
     }
-    socket.send("got");
+    const received = (heard = performance.now());
     try {
       await take(data);
-    } finally {
-      if (socket.readyState === WebSocket.OPEN) socket.send("shown"); // now the next one may come
+    } finally { // now the next one may come
+      const took = Math.min(99999, Math.round(performance.now() - received));
+      if (socket.readyState === WebSocket.OPEN) socket.send(`shown ${took}`);
     }
   };
   socket.onclose = () => {

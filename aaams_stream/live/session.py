@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 HEARTBEAT = 0.5  # seconds between messages when nothing happens
 TIMEOUT = 20.0  # seconds a viewer may leave a frame unanswered
 NAME = "preview-viewer"  # of all threads that serve viewers
-_MESSAGES = 200.0  # a second that a viewer may send: three for each frame, and its questions
+_MESSAGES = 200.0  # a second that a viewer may send: one for each frame, and its questions
+_SHOWN = re.compile(r"shown(?: (\d{1,6}))?")  # and milliseconds since it was received
 _REST = 1.0  # seconds in which one who says more is not heard
 _QUESTIONS = 20.0  # a second: each may take milliseconds
 _PINGS = 1.0  # a second
@@ -177,7 +179,7 @@ class Session:
 
     def _judge(self, sent: float, pictured: bool, clock: Clock) -> None:
         """Choose the picture's quality by what the last message took on its way."""
-        took = (self._got or clock.now()) - sent
+        took = max((clock.now() if self._got is None else self._got) - sent, 0.0)
         if not pictured:
             self._way = min(self._way, took)
         elif self._governor is not None:
@@ -191,9 +193,9 @@ class Session:
     def _hear(self, said: str | bytes) -> None:
         if not self._allowance.take():
             self._connection.rest(_REST)
-        elif said == "got":
-            self._got = self._site.loop.clock.now()
-        elif said == "shown":
+        elif isinstance(said, str) and (shown := _SHOWN.fullmatch(said)):
+            # by the viewer's clock: a message of its own would cost as much as a frame
+            self._got = self._site.loop.clock.now() - 1e-3 * int(shown[1] or 0)
             self._shown.set()
         else:
             self._connection.send(json.dumps(self._answer(said)))

@@ -48,6 +48,7 @@ _LEAST_QUALITY, _BEST_QUALITY = 35, 85  # of JPEG; below it a smaller picture lo
 _SMALLER = 0.75  # times its width and height
 _ENOUGH = 75  # quality at which it may grow again
 _LEAST_PICTURE = 6000  # bytes: less is no picture
+_SAME = 0.02  # seconds in which the status counts as unchanged if nothing has happened
 _PACKING = 1  # zlib's level: the next ones save three parts in a hundred and take twice as long
 
 
@@ -82,6 +83,7 @@ class Messages:
     def __init__(self, loop: LiveLoop, title: str) -> None:
         self.encoder = Encoder()
         self._loop, self._title = loop, title
+        self._told: tuple[int, float, dict[str, object]] = (-1, 0.0, {})
 
     def message(
         self, shown: LiveFrame | None, viewers: int, picture: Picture = PICTURES[0]
@@ -96,10 +98,13 @@ class Messages:
         return Message({**self._head(viewers), **sizes}, body)
 
     def _head(self, viewers: int) -> dict[str, object]:
-        status = self._loop.status
-        head = {name: getattr(status, name) for name in _FIELDS}
-        head |= {"source": self._title, "viewers": viewers, "now": self._loop.clock.now()}
-        return head
+        """Return the status, which several viewers of a frame are told in the same words."""
+        version, now = self._loop.version, self._loop.clock.now()
+        if self._told[0] != version or not 0 <= now - self._told[1] < _SAME:
+            status = self._loop.status
+            head = {name: getattr(status, name) for name in _FIELDS}
+            self._told = version, now, {**head, "source": self._title, "now": now}
+        return {**self._told[2], "viewers": viewers}
 
 
 def framed(head: dict[str, object]) -> bytes:

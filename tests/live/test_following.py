@@ -14,6 +14,7 @@ from support.viewers import Viewer
 
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Commands, RefusedError
+from aaams_stream.objects.follower import Follower, Scene, Sighting
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -68,6 +69,21 @@ def test_following_shows_the_mask_at_once_and_goes_with_the_object(live):
     loop.let_go(1)
     assert loop.status.objects == []
     assert not newest(loop).scene.labels.any()
+
+
+def test_following_forgets_the_way_of_what_is_lost(live, monkeypatch):
+    loop, camera = live
+    loop.follow(ball_ids(newest(loop)))
+    for _ in range(5):
+        shown = play(loop, camera, 1)
+    lost = Sighting(1, "lost", 0.0, 0, None)
+    scene = Scene(0, 0.0, np.zeros_like(shown.scene.labels), (lost,))
+    monkeypatch.setattr(Follower, "step", lambda *_: scene)
+    left = []
+    for _ in range(6):
+        play(loop, camera, 1)
+        left.append(len(loop.status.objects[0]["trail"]))
+    assert left == [4, 3, 2, 1, 0, 0]
 
 
 def test_following_works_in_a_pause(live):

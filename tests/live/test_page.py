@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.cameras import fake_camera
 from support.live import newest
-from support.pages import PARAMS, PATIENCE, TOKEN, hold, pixels, show, wait_for
+from support.pages import PARAMS, PATIENCE, TOKEN, hold, picture, pixels, show, wait_for
 from support.viewers import Viewer
 
 from aaams_stream.live import LiveLoop
@@ -39,12 +39,11 @@ def test_page_loads_and_frames_advance(page, site):
     assert page.title() == "aaams-stream preview"
     assert page.inner_text("#source") == "fake camera"
     assert page.inner_text("#phase") == "running"
-    first = pixels(page, "video")
-    assert first.shape == (240, 320, 4)
-    assert first[:, :, :3].std() > 20  # a picture, not a blank
+    first = picture(page)
+    assert first.std() > 20  # a picture, not a blank
     begun = newest(site.loop).number
     wait_for(page, f"document.getElementById('picture').dataset.frame > {begun + 5}")
-    assert (pixels(page, "video") != first).any()
+    assert (picture(page) != first).any()
     hold(page, site)
     assert re.fullmatch(r"\d+\.\d", page.inner_text("#fps"))
     assert re.fullmatch(r"\d+ ms", page.inner_text("#latency"))
@@ -57,8 +56,8 @@ def test_page_loads_and_frames_advance(page, site):
 def test_page_shows_the_picture_and_the_segments_of_the_loop(page, site):
     shown = hold(page, site)
     show(page, "Boundaries")
-    picture = pixels(page, "video")[:, :, :3].astype(int)
-    assert np.abs(picture - shown.frame.rgb).mean() < 12
+    seen = picture(page).astype(int)
+    assert np.abs(seen - shown.frame.rgb).mean() < 12
     ids = shown.segmentation.ids
     edge = np.zeros(ids.shape, bool)
     edge[:, :-1] = ids[:, :-1] != ids[:, 1:]
@@ -102,14 +101,14 @@ def test_page_shows_tracks_in_the_view_of_motion(page, site):
 
 def test_page_holds_the_picture_in_a_pause_and_a_step_moves_it_on(page, site):
     held = hold(page, site)
-    before = pixels(page, "video")
+    before = picture(page)
     site.camera.send(15)
-    np.testing.assert_array_equal(pixels(page, "video"), before)
+    np.testing.assert_array_equal(picture(page), before)
     assert page.inner_text("#phase") == "paused"
     page.click("#step")
     wait_for(page, f"document.getElementById('picture').dataset.frame == {held.number + 1}")
     assert newest(site.loop).number == held.number + 1
-    assert (pixels(page, "video") != before).any()
+    assert (picture(page) != before).any()
     page.click("#pause")
     wait_for(page, "document.getElementById('phase').textContent == 'running'")
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 from support.live import newest, wait_for_status, wait_until, watch
-from support.pages import PATIENCE, hold, pixels, show, wait_for, wait_for_state
+from support.pages import PATIENCE, hold, picture, pixels, show, wait_for, wait_for_state
 
 from aaams_stream.live.board import OBJECT_COLOURS
 from aaams_stream.store import open_volume
@@ -133,6 +133,12 @@ def test_page_shows_the_picture_alone_beside_it(page, site):
     np.testing.assert_array_equal(pixels(page, "plain"), pixels(page, "video"))
     left, right = (page.locator(name).bounding_box() for name in ("#plain-box", "#picture"))
     assert left["x"] + left["width"] <= right["x"]
+    page.click("#zoom-in")
+    layers, plain = (
+        page.locator(n).evaluate("e => e.style.transform") for n in ("#layers", "#plain")
+    )
+    assert "scale(1.5)" in layers
+    assert plain == layers
 
 
 def test_page_shows_the_last_minute(page, site):
@@ -146,6 +152,9 @@ def test_page_of_a_guest_only_looks(browser, page, site):
     wait_for(page, "!document.getElementById('link').hidden")
     link = page.input_value("#link")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}", link)
+    page.keyboard.press(" ")  # the link takes no keys
+    wait_for_state(page, "paused")
+    page.keyboard.press(" ")
     with browser.new_context(viewport={"width": 1200, "height": 800}) as context:
         guest = context.new_page()
         guest.set_default_timeout(PATIENCE)
@@ -164,8 +173,10 @@ def test_page_of_a_guest_only_looks(browser, page, site):
 def test_page_takes_less_of_the_line_if_told_so(page, site):
     page.click("#low")
     wait_for(page, "document.getElementById('quality').textContent.includes('Picture: low')")
+    large = page.locator("#video").bounding_box()
     hold(page, site)
-    assert pixels(page, "video").shape == (240, 320, 4)  # shown as large as ever
+    assert pixels(page, "video").shape == (120, 160, 4)
+    assert page.locator("#video").bounding_box() == large  # shown as large as ever
 
 
 @pytest.mark.parametrize("view", ["Boundaries", "Objects", "Ids", "Colours"])
@@ -179,7 +190,7 @@ def test_page_saves_just_what_is_seen(page, site, view):
     wait_for(page, "document.getElementById('message').textContent.startsWith('Saved')")
     (path,) = site.folder.iterdir()
     saved = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB).astype(float)
-    seen = pixels(page, "video")[:, :, :3].astype(float)
+    seen = picture(page).astype(float)
     share = float(page.input_value("#opacity")) / 100
     for name, opacity in (("overlay", share), ("marks", 1.0)):
         layer = pixels(page, name).astype(float)

@@ -157,7 +157,8 @@ def test_page_says_that_the_source_has_ended(browser, tmp_path, clip):
 def test_page_says_why_it_has_failed(browser, tmp_path):
     source = Slides(moving_frames(3, 120, 160), SourceError("camera:0: unplugged"))
     with shown(browser, source, tmp_path) as (_, page):
-        check(page, "failed", "failed", "It has failed: camera:0: unplugged")
+        check(page, "failed", "failed", "It has failed: camera:0: unplugged. Mend that")
+        assert all(page.is_disabled(f"#{name}") for name in ("pause", "step", "record"))
 
 
 def test_page_says_that_the_preview_does_not_answer(page, site, monkeypatch):
@@ -171,7 +172,12 @@ def test_page_says_that_the_preview_does_not_answer(page, site, monkeypatch):
 
     monkeypatch.setattr(Messages, "_head", wait)
     try:
+        wait_for_state(page, "silent")
+        page.click("#picture")  # questions are answered all the same
+        page.wait_for_selector("#known", state="visible")
         check(page, "silent", "no answer for", "does not answer")
+        assert page.inner_text("#fps") == page.inner_text("#latency") == "–"
+        assert page.is_disabled("#pause")
     finally:
         go_on.set()
     wait_for_state(page, "running")

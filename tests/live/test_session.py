@@ -26,7 +26,8 @@ def test_session_sends_frames_with_their_segments(shared):
             numbers.append(seen.head["number"])
             assert seen.ids.shape == (120, 160)
             assert len(np.unique(seen.ids)) == seen.head["rows"]
-            assert seen.rgb.shape == (120, 160, 3)
+            high, wide, _ = seen.rgb.shape  # less on a slow line, which a busy machine is
+            assert high * 160 == wide * 120
         assert numbers == sorted(set(numbers))
         for figure in ("fps", "latency", "warm", "dropped", "quality", "wanted", "viewers"):
             assert figure in seen.head
@@ -215,10 +216,22 @@ def test_session_makes_the_picture_smaller_where_the_line_takes_long(tmp_path):
                 viewer.say(b"shown")
             names.append(unpack(data).head["picture"])
             clock.advance(0.5)
-            viewer.say(b"got")
             viewer.say(b"shown")
         assert names[0] == "full"
         assert names[-1] == "low"
+
+
+def test_session_keeps_the_picture_where_the_viewer_takes_long_to_paint(tmp_path):
+    """It says for how many milliseconds it has had the frame."""
+    camera, clock = GatedSource(fake_camera()), HandClock()
+    with preview(tmp_path, camera, clock=clock) as (_, server), Viewer(server.url) as viewer:
+        for _ in range(12):
+            camera.send()
+            while unpack(data := viewer.hear()[1]).ids is None:
+                viewer.say(b"shown")
+            assert unpack(data).head["picture"] == "full"
+            clock.advance(0.5)
+            viewer.say(b"shown 500")
 
 
 def test_session_gives_the_link_for_guests_to_the_owner_alone(tmp_path):

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 import pytest
 
@@ -81,6 +82,11 @@ def pixels(page, canvas):
         canvas,
     )
     return np.frombuffer(base64.b64decode(data), np.uint8).reshape(height, width, 4)
+
+
+def picture(page):
+    """Return the picture as it is shown, (240, 320, 3): it may have come smaller."""
+    return cv2.resize(pixels(page, "video")[:, :, :3], (320, 240))
 
 
 def hold(page, site):
