@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _ANSWER = 10.0  # seconds in which a scheduler must answer
 _WORKERS = 10.0  # seconds in which a first worker must be there
+_KEEP = 3.0  # seconds between looks whether workers of this machine are missing
 _LOCAL = "local:"
 _PROBE = ".aaams-stream-probe"
 # A terminal's Ctrl-C reaches its workers too: it is for the client, who lets them finish.
@@ -117,8 +119,30 @@ def _local(address: str) -> Iterator[Client]:
             preload=_PRELOAD,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
+        _kept(cluster, int(count)),
     ):
         yield client
+
+
+@contextmanager
+def _kept(cluster: Any, count: int) -> Iterator[None]:
+    """Have workers replaced that Dask gives up: those that die, or take long, as they begin anew.
+
+    With none left, a film would wait for ever.
+    """
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(_KEEP):
+            cluster.scale(count)
+
+    thread = threading.Thread(target=keep, name="aaams-workers", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _distributed() -> Any:
