@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import importlib
 import json
 import logging
 import os
 import socket
 import sys
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _ANSWER = 10.0  # seconds in which a scheduler must answer
 _WORKERS = 10.0  # seconds in which a first worker must be there
+_KEEP = 3.0  # seconds between looks whether workers of this machine are missing
 _LOCAL = "local:"
 _PROBE = ".aaams-stream-probe"
 # A terminal's Ctrl-C reaches its workers too: it is for the client, who lets them finish.
@@ -47,19 +51,12 @@ def connected(address: str) -> Iterator[Client]:
         with _local(address) as client:
             yield client
         return
-    options: dict[str, Any] = {"timeout": _ANSWER, "set_as_default": False}
-    if "://" in address or address.rpartition(":")[2].isdecimal():
-        options["address"] = address
-    elif Path(address).is_file():
-        options["scheduler_file"] = address
-    else:
-        raise ConfigError(
-            f"--dask {address}: expected tcp://HOST:PORT, the file of a scheduler, or local:N"
-        )
+    where = _scheduler_at(address)
     with _quietly():
-        try:
-            client = distributed.Client(**options)
-        except (OSError, ValueError, KeyError, TimeoutError) as error:
+        try:  # before there is a client: one that was never connected cannot be closed in silence
+            asyncio.run(_require_answer(where))
+            client = distributed.Client(where, timeout=_ANSWER, set_as_default=False)
+        except Exception as error:  # whatever comes of what another server says
             raise ConfigError(
                 f"--dask {address}: no scheduler answers ({_line(error) or 'no reply'}); start one "
                 "with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`"
@@ -69,6 +66,35 @@ def connected(address: str) -> Iterator[Client]:
     finally:
         with _quietly(), suppress(Exception):
             client.close()
+
+
+def _scheduler_at(given: str) -> str:
+    """Return the address of a scheduler, which may be kept in a file."""
+    if "://" in given or given.rpartition(":")[2].isdecimal():
+        return given
+    try:
+        return str(json.loads(Path(given).read_bytes())["address"])
+    except FileNotFoundError:
+        raise ConfigError(
+            f"--dask {given}: expected tcp://HOST:PORT, the file of a scheduler, or local:N"
+        ) from None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"--dask {given}: is not the file of a scheduler ({_line(error)}); "
+            "`dask scheduler --scheduler-file FILE` writes one"
+        ) from error
+
+
+async def _require_answer(address: str) -> None:
+    """Ask whoever listens at an address who he is; raise what comes of it if no scheduler does."""
+    from distributed import rpc
+    from distributed.security import Security
+
+    arguments = Security().get_connection_args("client")
+    async with rpc(address, timeout=_ANSWER, connection_args=arguments) as scheduler:
+        told = await asyncio.wait_for(scheduler.identity(), _ANSWER)
+    if told.get("type") != "Scheduler":
+        raise ValueError(f"a {told.get('type')} of Dask does")
 
 
 @contextmanager
@@ -93,8 +119,30 @@ def _local(address: str) -> Iterator[Client]:
             preload=_PRELOAD,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
+        _kept(cluster, int(count)),
     ):
         yield client
+
+
+@contextmanager
+def _kept(cluster: Any, count: int) -> Iterator[None]:
+    """Have workers replaced that Dask gives up: those that die, or take long, as they begin anew.
+
+    With none left, a film would wait for ever.
+    """
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(_KEEP):
+            cluster.scale(count)
+
+    thread = threading.Thread(target=keep, name="aaams-workers", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _distributed() -> Any:
@@ -130,6 +178,7 @@ class Traits:
     processor: str  # what code is compiled for
 
 
+@functools.cache
 def own_traits() -> Traits:
     """Return what this process is like."""
     from aaams_stream.jit import processor
@@ -202,11 +251,23 @@ def prepare_workers(client: Client, requests: Sequence[Request]) -> list[str]:
     _wait_for_workers(client)
     warnings, hosts = require_workers(client, requests)
     tag = uuid.uuid4().hex
-    for future in [
-        client.submit(compile_here, workers=[worker], key=f"compile-{tag}-{host}", pure=False)
+    compiling = {
+        host: client.submit(
+            compile_here,
+            workers=[worker],
+            allow_other_workers=True,  # or a task whose worker has gone would wait for ever
+            key=f"compile-{tag}-{host}",
+            pure=False,
+        )
         for host, worker in hosts.items()
-    ]:
-        future.result()
+    }
+    for host, future in compiling.items():
+        try:
+            future.result()
+        except Exception as error:  # of the compiler, or the workers died of it
+            raise ConfigError(
+                f"--dask: the kernels cannot be compiled on {host} ({_line(error)})"
+            ) from error
     return warnings
 
 
@@ -229,7 +290,7 @@ def require_workers(
             (Path(folder) / _PROBE).unlink(missing_ok=True)
     mine, warnings = own_traits(), []
     for worker, sight in sights.items():
-        _require_same(worker, mine, sight.traits)
+        require_same(worker, mine, sight.traits)
         for (name, _), trouble in zip(sources, sight.sources, strict=True):
             if trouble is not None:
                 raise SourceError(
@@ -269,23 +330,29 @@ def _sights(
     client: Client, sources: Sequence[tuple[str, str]], targets: Sequence[tuple[str, str]]
 ) -> dict[str, Sight]:
     """Ask every worker what it sees."""
-    with _quietly():
-        # first by nothing but what Python has: whoever lacks the package cannot read our names
-        found = client.run(eval, _HAS_PACKAGE, on_error="return")
-        for worker, there in found.items():
-            if there is not True:
-                raise ConfigError(
-                    f"--dask: worker {worker} has no package aaams_stream ({_line(there)}); "
-                    f"install version {__version__} with the extra dask there"
-                )
-        sights = client.run(look_around, sources, targets, on_error="return")
+    try:
+        with _quietly():
+            # first by nothing but what Python has: whoever lacks the package cannot read our names
+            found = client.run(eval, _HAS_PACKAGE, on_error="return")
+            for worker, there in found.items():
+                if there is not True:
+                    raise ConfigError(
+                        f"--dask: worker {worker} has no package aaams_stream ({_line(there)}); "
+                        f"install version {__version__} with the extra dask there"
+                    )
+            sights = client.run(look_around, sources, targets, on_error="return")
+    except (OSError, TimeoutError) as error:
+        raise ConfigError(
+            f"--dask: the scheduler has gone ({_line(error) or 'no reply'})"
+        ) from error
     for worker, sight in sights.items():
         if isinstance(sight, BaseException):
             raise ConfigError(f"--dask: worker {worker} does not work ({_line(sight)})")
     return dict(sights)
 
 
-def _require_same(worker: str, mine: Traits, other: Traits) -> None:
+def require_same(worker: str, mine: Traits, other: Traits) -> None:
+    """Raise a ConfigError if a worker has other versions than the client, who is `mine`."""
     wanted = {"aaams_stream": mine.version, **mine.packages}
     given = {"aaams_stream": other.version, **other.packages}
     for name, version in wanted.items():

@@ -12,6 +12,7 @@ import heapq
 import itertools
 import os
 import queue
+import socket
 import sys
 import time
 import uuid
@@ -20,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from aaams_stream.cluster.connect import Traits, own_traits, require_same
 from aaams_stream.cluster.film import PART, Task
 from aaams_stream.core.threads import VARIABLE
 from aaams_stream.errors import AaamsError, SinkError
@@ -113,14 +115,18 @@ class _Failed:
     error: AaamsError
 
 
-def run_task(topic: str, film: int, task: Task) -> Any:
-    """Do a task on a worker; errors that a user can fix are returned, others raised."""
+def run_task(topic: str, film: int, task: Task, client: Traits) -> Any:
+    """Do a task on a worker; errors that a user can fix are returned, others raised.
+
+    client: what it is like. Workers that came after all were looked at may have other versions.
+    """
     os.environ.setdefault(VARIABLE, "1")  # a worker has a thread for each task, and no more
     _keep_memory()
     more: tuple[Any, ...] = ()
     if task.kind == PART:
         more = (_Teller(topic, film, task.number),)
     try:
+        require_same(f"on {socket.gethostname()}", client, own_traits())
         return task.work(*task.arguments, *more)
     except AaamsError as error:
         return _Failed(error)
@@ -187,7 +193,7 @@ class DaskEngine:
         """Have a task done by a worker."""
         key = f"{self._topic}-{film}-{task.kind}-{task.number}-{next(self._numbers)}"
         future = self._client.submit(
-            *(run_task, self._topic, film, task),
+            *(run_task, self._topic, film, task, own_traits()),
             key=key,
             pure=False,
             retries=_RETRIES,

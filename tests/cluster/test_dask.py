@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from support import ROOT
 from support.threads import PATIENCE
 from support.volumes import files
 
-from aaams_stream import SinkError, SourceError
+from aaams_stream import SinkError, SourceError, __version__
 from aaams_stream.cluster import door
 from aaams_stream.cluster.batch import run_batch_in_parts
-from aaams_stream.cluster.connect import connected, prepare_workers
-from aaams_stream.cluster.engines import DaskEngine
-from aaams_stream.cluster.film import PART, Film, Task
+from aaams_stream.cluster.connect import connected, own_traits, prepare_workers
+from aaams_stream.cluster.engines import DaskEngine, run_task
+from aaams_stream.cluster.film import PART, SURVEY, Film, Task
 from aaams_stream.cluster.run import prepare, run_films, stopped_film
 from aaams_stream.errors import ConfigError
 from aaams_stream.run.batch import DONE, FAILED, SKIPPED
@@ -205,12 +209,60 @@ def test_a_worker_that_cannot_see_the_output_is_told_of(job, client, monkeypatch
         prepare_workers(client, [film.request])
 
 
+def test_a_worker_that_came_later_with_another_version_is_told_of():
+    client = dataclasses.replace(own_traits(), version="0.0.1")
+    told = run_task("topic", 0, Task(SURVEY, 0, fail, (), 0.0), client)
+    assert isinstance(told.error, ConfigError)
+    assert f"has aaams_stream {__version__} and here it is 0.0.1" in str(told.error)
+
+
+def test_workers_that_cannot_compile_are_told_of(client, monkeypatch):
+    monkeypatch.setattr("aaams_stream.cluster.connect.compile_here", fail)
+    with pytest.raises(ConfigError, match=r"cannot be compiled on .* \(no luck\)$"):
+        prepare_workers(client, [])
+
+
+def test_a_worker_that_dask_gives_up_is_replaced():
+    """As one that is killed while it begins anew: without any, a film would wait for ever."""
+    with connected("local:1") as client:
+        (nanny,) = client.cluster.workers.values()
+        client.cluster.sync(nanny.close)
+        assert client.submit(os.getpid, pure=False).result(timeout=PATIENCE) != os.getpid()
+
+
 def test_an_address_without_a_scheduler_is_told_of():
     with (
         pytest.raises(ConfigError, match=r"--dask tcp://127.0.0.1:9: no scheduler answers"),
         connected("tcp://127.0.0.1:9"),
     ):
         pass
+
+
+def test_another_server_than_a_scheduler_is_told_of(capfd, tmp_path):
+    """As the port of a dashboard, whose answer read as one of Dask's is of exabytes."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    handler.func.log_message = lambda *told: None
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_port}"
+        with (
+            pytest.raises(ConfigError, match=f"{address}: no scheduler answers"),
+            connected(address),
+        ):
+            pass
+        server.shutdown()
+    gc.collect()
+    assert capfd.readouterr().err == ""
+
+
+def test_the_file_of_a_scheduler_that_holds_something_else_is_told_of(tmp_path):
+    for text in ("", "[]", '{"id": 1}'):
+        (tmp_path / "cluster.json").write_text(text)
+        with (
+            pytest.raises(ConfigError, match="is not the file of a scheduler"),
+            connected(str(tmp_path / "cluster.json")),
+        ):
+            pass
 
 
 @pytest.mark.parametrize("address", ["local:0", "local:many", "local:", "nowhere.json"])
