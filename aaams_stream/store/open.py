@@ -83,6 +83,9 @@ def _create_alone(
         raise SinkError(f"{path}: exists and is not a volume of ours; choose another name")
     if taken and not overwrite:
         raise SinkError(f"{path}: exists {describe(path)}")
+    source = Path(header.spec)  # which is absolute if it is a file
+    if source.is_absolute() and path in source.resolve().parents:
+        raise SinkError(f"{path}: holds the source, {header.spec}; choose another name")
     with ExitStack() as stack, ExitStack() as failing:
         if path.is_dir():  # nobody writes to it, nor will before it is replaced
             stack.callback(WriteLock(path, path).release)
