@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import re
@@ -128,6 +129,7 @@ def check_target(
     folders are no mistake: `Draft` makes them.
     """
     path = expanded(path)
+    require_no_pattern(path)
     with _sink_errors(path):
         place = path.resolve()
         for what, other in (apart or {}).items():
@@ -161,6 +163,12 @@ def check_target(
         if not os.access(folder, os.W_OK):
             raise SinkError(f"{path}: no permission to write there")
     return path
+
+
+def require_no_pattern(path: Path) -> None:
+    """Raise a SinkError where a file of this name would be taken for what a pattern means."""
+    if glob.has_magic(str(path)) and not path.exists() and glob.glob(str(path)):
+        raise SinkError(f"{path}: is a pattern of files that are there; choose another name")
 
 
 def _same(place: Path, other: Path) -> bool:
