@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -116,20 +118,25 @@ def check_target(
     overwrite: bool = True,
     apart: Mapping[str, Path | None] | None = None,
     outside: Mapping[str, Path | None] | None = None,
+    ours: re.Pattern[str] | None = None,
 ) -> Path:
     """Return the path if an output can be put there; say what is wrong before anything is computed.
 
     suffixes: what the name of a file may end in; None for a folder, which may be there if it is
     empty. overwrite: whether what is there may be replaced. apart: what must not be replaced in any
-    case. outside: what it must not lie in. Both map words to paths: "the source" to clip.mp4.
-    Missing folders are no mistake: `Draft` makes them.
+    case, nor lie in a folder that is. outside: what it must not lie in. Both map words to paths:
+    "the source" to clip.mp4. ours: how all is named in a folder that may be replaced. Missing
+    folders are no mistake: `Draft` makes them.
     """
     path = expanded(path)
+    require_no_pattern(path)
     with _sink_errors(path):
         place = path.resolve()
         for what, other in (apart or {}).items():
             if other is not None and _same(place, other):
                 raise SinkError(f"{path}: is {what}; choose another name")
+            if suffixes is None and other is not None and place in other.resolve().parents:
+                raise SinkError(f"{path}: holds {what}; choose another name")
         for what, other in (outside or {}).items():
             if other is not None and other.resolve() in (place, *place.parents):
                 raise SinkError(f"{path}: lies in {what}; choose another name")
@@ -142,6 +149,13 @@ def check_target(
             raise SinkError(f"{path}: is a file, expected the name of a folder")
         if not overwrite and (any(path.iterdir()) if path.is_dir() else path.exists()):
             raise SinkError(f"{path}: exists; --overwrite replaces it")
+        if ours is not None and path.is_dir():
+            strange = [entry.name for entry in path.iterdir() if not ours.fullmatch(entry.name)]
+            if strange:
+                raise SinkError(
+                    f"{path}: holds {min(strange)}, which is not of an earlier run; choose another "
+                    "folder"
+                )
         there = next(found for found in (path, *path.parents) if found.exists())
         if there != path and not there.is_dir():
             raise SinkError(f"{path}: {there} is not a folder, so this cannot be written there")
@@ -149,6 +163,12 @@ def check_target(
         if not os.access(folder, os.W_OK):
             raise SinkError(f"{path}: no permission to write there")
     return path
+
+
+def require_no_pattern(path: Path) -> None:
+    """Raise a SinkError where a file of this name would be taken for what a pattern means."""
+    if glob.has_magic(str(path)) and not path.exists() and glob.glob(str(path)):
+        raise SinkError(f"{path}: is a pattern of files that are there; choose another name")
 
 
 def _same(place: Path, other: Path) -> bool:

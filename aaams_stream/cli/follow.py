@@ -82,11 +82,13 @@ def run_follow(args: argparse.Namespace) -> int:
     """Follow objects; 130 after Ctrl-C and so on, with what was done until then."""
     if args.mask is None and not args.click:
         raise ConfigError("say what to follow: --mask FILE or --click X,Y")
-    from aaams_stream.files import check_target
+    from aaams_stream.run.follow import Start, check_output, follow_video
+    from aaams_stream.source import local_file
 
-    check_target(args.output, None, overwrite=args.overwrite)
+    pictures = None if args.source is None else local_file(args.source)
+    named = {"input": local_file(args.input), "source": pictures, "mask": args.mask}
+    check_output(args.output, args.overwrite, **named)
     frames = frames_of(args)
-    from aaams_stream.run.follow import Start, follow_video
     from aaams_stream.store import is_volume
 
     meter = Meter(args.quiet)

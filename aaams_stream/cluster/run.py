@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import numbers
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -95,6 +97,8 @@ def check_overlay(job: Job) -> None:
 
 def _length(stretch: float | Fraction, rate: Fraction) -> int:
     """Return the frames of a stretch."""
+    if not isinstance(stretch, numbers.Real) or not math.isfinite(stretch):
+        raise ConfigError(f"stretch must be a number of seconds, got {stretch!r}")
     length = round(Fraction(stretch) * rate)
     least = 2 * LEAD
     if not length >= least:

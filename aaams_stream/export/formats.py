@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def export_volume(
             "segment --resume, or export what is there with --partial"
         )
     path = expanded(output)
-    _check_target(path, FORMATS[to], overwrite)
+    _check_target(path, FORMATS[to], overwrite, volume.source)
     chosen = Chosen(volume, selection or Selection(), pictures)
     done = 0
 
@@ -113,14 +114,12 @@ def export_volume(
     return len(chosen.frames)
 
 
-def _check_target(path: Path, form: Format, overwrite: bool) -> None:
+def _check_target(path: Path, form: Format, overwrite: bool, spec: str) -> None:
     """Refuse what is in the way before anything is computed."""
-    files.check_target(path, None if form.suffix is None else [form.suffix], overwrite=overwrite)
-    if path.is_dir():
-        strange = [entry.name for entry in path.iterdir() if not _OURS.fullmatch(entry.name)]
-        if strange:
-            raise SinkError(
-                f"{path}: holds {strange[0]}, which no export wrote; choose another folder"
-            )
+    source = Path(spec) if os.path.isabs(spec) else None  # as that of every file and folder is
+    suffixes = None if form.suffix is None else [form.suffix]
+    files.check_target(
+        path, suffixes, overwrite=overwrite, apart={"the source": source}, ours=_OURS
+    )
     if not path.absolute().parent.is_dir():
         raise SinkError(f"{path}: the folder {path.parent} does not exist; create it first")

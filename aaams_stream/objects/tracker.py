@@ -181,6 +181,8 @@ def keep_following(
 
 def check_mask(frame: FrameSegmentation, mask: NDArray[np.bool_]) -> None:
     """Refuse a mask of another size, or without a pixel."""
+    if not isinstance(mask, np.ndarray):
+        raise ConfigError(f"a mask is an array (h, w), got {type(mask).__name__}")
     if mask.shape != frame.ids.shape:
         given = "x".join(map(str, mask.shape[::-1]))
         wanted = "x".join(map(str, frame.ids.shape[::-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import re
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -25,6 +26,7 @@ from aaams_stream.model import FrameSegmentation
 from aaams_stream.objects.follower import Follower, Scene
 from aaams_stream.objects.tracker import mask_at
 from aaams_stream.params import Params
+from aaams_stream.paths import expanded
 from aaams_stream.run.interrupt import Stopped, noting_stop
 from aaams_stream.run.stream import frame_at, pictures_of, replay, stream
 from aaams_stream.source.images import read_image
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 COLUMNS = ("frame", "time", "object", "area", "x0", "y0", "x1", "y1", "sure", "state")
 _TICK = Fraction(1, 90000)  # of the film's clock, in seconds
 _MOST_VALUES = 20  # grey levels, or colours of the palette, up to which each is an object
+
+_OURS = re.compile(r"masks|overlay\.mp4|objects\.csv")  # in a folder that may be replaced
 
 Click = tuple[int, int, int]  # object, x, y
 Frames = Iterator[FrameSegmentation]
@@ -100,6 +104,12 @@ def follow_objects(
             progress(frame.index)
 
 
+def check_output(output: str | Path, overwrite: bool, **inputs: Path | None) -> Path:
+    """Return the path of the folder; a SinkError where it cannot be put, or an input lies in it."""
+    apart = {f"the {name}": path and expanded(path) for name, path in inputs.items()}
+    return check_target(output, None, overwrite=overwrite, apart=apart, ours=_OURS)
+
+
 def follow_video(
     frames: Frames,
     output: str | Path,
@@ -114,7 +124,7 @@ def follow_video(
     masks/00000.png and so on, indexed PNG in the colours of DAVIS, overlay.mp4 and objects.csv. The
     folder appears when all is written; after Ctrl-C or the like it holds what was done until then.
     """
-    path = check_target(output, None, overwrite=overwrite)
+    path = check_output(output, overwrite, mask=start.mask)
     seen: dict[int, int] = {}
     count = 0
     with noting_stop() as stop, Draft(path) as folder, ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -93,8 +94,8 @@ class Hierarchy:
 
         Of two that are as near, the finer one.
         """
-        if not segments >= 1:
-            raise ConfigError(f"the number of groups must be >= 1, got {segments}")
+        if not isinstance(segments, numbers.Real) or not segments >= 1:
+            raise ConfigError(f"the number of groups must be >= 1, got {segments!r}")
         levels, counts = self._counts
         return float(levels[np.argmin(np.abs(counts - segments))])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from zarr.core.sync import sync
 
 from aaams_stream.core.roi import Roi
 from aaams_stream.errors import SinkError
+from aaams_stream.files import require_no_pattern
 from aaams_stream.model import same_source
 from aaams_stream.store.address import DOCUMENT, Address, Target
 from aaams_stream.store.check import check
@@ -63,9 +63,7 @@ def create(
         return _create_behind(path, header, version, overwrite, chunk_rows)
     if not path.name:
         raise SinkError(f"{path}: not a name for a volume; expected one like clip.zarr")
-    # a folder of that name would be taken for what the pattern meant from then on
-    if glob.has_magic(str(path)) and not path.exists() and glob.glob(str(path)):
-        raise SinkError(f"{path}: is a pattern of files that are there; choose another name")
+    require_no_pattern(path)
     with sink_errors(path):
         path = path.resolve()  # a link stays one: what it points at is replaced
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +81,9 @@ def _create_alone(
         raise SinkError(f"{path}: exists and is not a volume of ours; choose another name")
     if taken and not overwrite:
         raise SinkError(f"{path}: exists {describe(path)}")
+    source = Path(header.spec)  # which is absolute if it is a file
+    if source.is_absolute() and path in source.resolve().parents:
+        raise SinkError(f"{path}: holds the source, {header.spec}; choose another name")
     with ExitStack() as stack, ExitStack() as failing:
         if path.is_dir():  # nobody writes to it, nor will before it is replaced
             stack.callback(WriteLock(path, path).release)

@@ -56,6 +56,13 @@ def test_check_target_refuses_what_may_not_be_written(tmp_path, monkeypatch):
         files.check_target(tmp_path / "a.png", (".png",))
 
 
+def test_check_target_refuses_a_pattern_of_what_is_there(tmp_path):
+    assert files.check_target(tmp_path / "*.png", None) == tmp_path / "*.png"
+    (tmp_path / "a.png").touch()
+    with pytest.raises(SinkError, match=r"\*\.png: is a pattern of files that are there"):
+        files.check_target(tmp_path / "*.png", None)
+
+
 def test_check_target_spares_what_is_there_unless_it_may_be_replaced(tmp_path):
     file, full, empty = tmp_path / "a.png", tmp_path / "full", tmp_path / "empty"
     file.touch()

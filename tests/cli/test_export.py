@@ -42,7 +42,7 @@ def test_export_writes_and_reports(path, tmp_path, capsys):
         (("VOLUME", "--to", "coco", "-o", "a.xml"), "must end in .json"),
         (("VOLUME", "--to", "csv", "-o", "no/where"), "does not exist; create it first"),
         (("VOLUME", "--to", "csv", "-o", "a", "--start", "99"), "no frame between"),
-        (("VOLUME", "--to", "csv", "-o", "home", "--overwrite"), "holds thesis.tex, which no"),
+        (("VOLUME", "--to", "csv", "-o", "home", "--overwrite"), "holds thesis.tex, which is no"),
         (("VOLUME", "--to", "coco", "-o", "home"), "is a folder, expected the name of a file"),
     ],
 )

@@ -191,3 +191,5 @@ def test_a_survey_is_kept_whole_and_known_again(job):
 def test_stretches_too_short_to_overlap_are_refused(job, seconds):
     with pytest.raises(ConfigError, match=r"--stretch must be at least 24 frames \(0.96 s\)"):
         prepare(job, seconds)
+    with pytest.raises(ConfigError, match="stretch must be a number of seconds, got nan"):
+        prepare(job, float("nan"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import motmetrics
@@ -49,3 +50,15 @@ def test_export_volume_names_a_missing_extra_and_writes_nothing(
     with pytest.raises(ConfigError, match=rf"pip install 'aaams-stream\[{extra}\]'"):
         export_volume(volume, to, name)
     assert not any(tmp_path.iterdir())
+
+
+def test_export_volume_never_replaces_the_source(volume, tmp_path):
+    """A folder of images may be named as an export names its own."""
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "00000.png").touch()
+    made = copy.copy(volume)
+    made.source = str(images / "*.png")
+    with pytest.raises(SinkError, match="images: holds the source; choose another name"):
+        export_volume(made, "png16", images, overwrite=True)
+    assert (images / "00000.png").exists()

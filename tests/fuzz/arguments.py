@@ -58,20 +58,25 @@ _NAMES = (
 )
 _VALUES = (
     *("0", "1", "-1", "2", "25", "1.5", "1e9", "1e400", "nan", "inf", "-inf", "9" * 30, "9" * 5000),
+    *("3,3", "2:9,30", "64,48", "-1,0", "0:1,1", "300:1,1", ",", "1,", "local:0", "local:x"),
     *("0:01", "1:2:3:4", "1/0", "1/3", "64x48", "0x0", "64x", "x", "1x1", "99999x99999", "64X48"),
     *("²", "٣", "1_0", " 1", "True", "None", "{}", "boundaries", "objects", "csv", "coco", "mot"),
     *("png16", "davis-png", "parquet", "post.level=1", "post.level", "a.b=1", "stream.segments=9"),
 )
 OPTIONS = {
     "segment": ["-o", "--start", "--duration", "--every", "--size", "--segments", "--with-video",
-                "--overlay", "--at", "--resume", "--overwrite", "--config", "--set", "--threads",
-                "--json", "--quiet"],
+                "--overlay", "--at", "--mask", "--stretch", "--dask", "--resume",
+                "--overwrite", "--config", "--set", "--threads", "--json", "--quiet"],
     "info": ["--at", "--level", "--json"],
     "render": ["-o", "--view", "--at", "--level", "--source", "--partial", "--overwrite", "--json",
                "--quiet"],
     "export": ["--to", "-o", "--min-area", "--max-area", "--min-life", "--start", "--duration",
                "--partial", "--at", "--level", "--overwrite", "--json", "--quiet"],
     "evaluate": ["--ignore", "--at", "--level", "--json", "--quiet"],
+    "follow": ["-o", "--click", "--not", "--mask", "--frame", "--backwards", "--at", "--level",
+               "--source", "--overwrite", "--config", "--set", "--json", "--quiet"],
+    "image": ["-o", "--segments", "--overlay", "--config", "--set", "--json", "--quiet"],
+    "pack": ["--overwrite", "--json", "--quiet"],
     "objects": ["-k", "--to", "-o", "--overwrite", "--json", "--quiet"],
     "check": ["--repair", "--source", "--json", "--quiet"],
     "levels": ["--materialise", "--overwrite", "--json", "--quiet"],
@@ -89,11 +94,12 @@ _ALONE = {
     "--partial",
     "--once",
     "--repair",
+    "--backwards",
 }
 _ALONE |= {"--window"}
-_NAMED = {"-o", "--overlay", "--config", "--source", "--folder"}
-_INPUT = {"evaluate": 2}  # commands of more than one name without an option
-_OPENS_VOLUME = {"info", "render", "export", "evaluate", "objects", "levels", "check"}
+_NAMED = {"-o", "--overlay", "--config", "--source", "--folder", "--mask"}
+_INPUT = {"evaluate": 2, "pack": 2}  # commands of more than one name without an option
+_OPENS_VOLUME = {"info", "render", "export", "evaluate", "objects", "levels", "check", "pack"}
 _KEPT = ("clip.mkv", "clip.y4m", "images", "text.txt", "photo.png", "truth", "set.toml")
 
 
@@ -114,6 +120,7 @@ def cases(seed: int) -> Iterator[Case]:
         words = [_input(rng, command) for _ in range(_INPUT.get(command, 1))]
         wanted = [o for o in ("-o", "--to") if o in OPTIONS[command] and rng.random() < 0.9]
         wanted = [] if command == "objects" else wanted
+        wanted += ["--click"] * (command == "follow" and rng.random() < 0.8)
         for option in wanted + rng.sample(OPTIONS[command], rng.choice((0, 1, 1, 2, 3))):
             words += [option] if option in _ALONE else [option, _argument(rng, option)]
         words.insert(0, command)
@@ -209,9 +216,9 @@ class Check:
 
     def _meant(self, case: Case) -> bool:
         """Whether a file that is there was named as the output, with leave to replace it."""
-        return case.words[0] in ("render", "export", "objects", "image") and (
-            "--overwrite" in case.words
-        )
+        if case.words[0] == "image":  # which asks no leave
+            return True
+        return case.words[0] in ("render", "export", "objects") and "--overwrite" in case.words
 
 
 def _look(folder: Path) -> dict[str, tuple[int, int]]:

@@ -16,7 +16,7 @@ from support.followed import truth_of
 from support.threads import PATIENCE
 
 import aaams_stream as aaams
-from aaams_stream.errors import ConfigError, SourceError
+from aaams_stream.errors import ConfigError, SinkError, SourceError
 from aaams_stream.export.masks import indexed_png
 from aaams_stream.files import encode_mask
 from aaams_stream.metrics import region_similarity
@@ -189,3 +189,20 @@ def test_follow_video_keeps_what_was_done_when_asked_to_end_in_a_silence(folder,
         follow_video(silent(0), tmp_path / "none", start)
     assert stopped.value.code == 128 + number
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_follow_video_replaces_what_it_wrote_before_and_nothing_else(folder, tmp_path):
+    def follow(output, mask=folder / "both.png"):
+        frames = frames_of_volume(aaams.open_volume(folder / "full.zarr"), COUNT - 1)
+        return follow_video(frames, output, Start(mask=mask), overwrite=True)
+
+    out = tmp_path / "out"
+    for _ in range(2):
+        assert follow(out).frames == 1
+    with pytest.raises(SinkError, match="out: holds the mask; choose another name"):
+        follow(out, mask=out / "masks" / "00007.png")
+    with pytest.raises(SinkError, match=r"full\.zarr: holds 0, which is not of an earlier run"):
+        follow(folder / "full.zarr")
+    (out / "notes.txt").touch()
+    with pytest.raises(SinkError, match=r"out: holds notes\.txt, which is not of an earlier run"):
+        follow(out)

@@ -112,7 +112,7 @@ def test_lookup_refuses_what_is_no_level(level):
         tree_of(np.zeros(0, HIERARCHY_DTYPE), 3).lookup(level)
 
 
-@pytest.mark.parametrize("count", [0, -3, float("nan")])
+@pytest.mark.parametrize("count", [0, -3, float("nan"), "25"])
 def test_level_of_refuses_what_is_no_count(count):
     with pytest.raises(ConfigError, match="must be >= 1"):
         tree_of(np.zeros(0, HIERARCHY_DTYPE), 3).level_of(count)

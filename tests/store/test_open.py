@@ -92,6 +92,17 @@ def test_resume_says_so_if_a_part_is_missing(tmp_path):
         store.resume(path, HEADER, VERSION)
 
 
+def test_create_never_replaces_a_volume_in_which_the_source_lies(tmp_path):
+    path = tmp_path / "a.zarr"
+    writer = store.create(path, HEADER, VERSION)
+    writer.release()
+    (path / "clip.mkv").touch()
+    header = dataclasses.replace(HEADER, spec=str(path / "clip.mkv"))
+    with pytest.raises(SinkError, match=r"a\.zarr: holds the source, .*clip\.mkv; choose another"):
+        store.create(path, header, VERSION, overwrite=True)
+    assert (path / "clip.mkv").exists()
+
+
 @pytest.mark.parametrize("committed", [0, 8, 16])
 def test_resume_makes_an_older_volume_one_of_this_schema(tmp_path, committed):
     older, whole = tmp_path / "older.zarr", tmp_path / "whole.zarr"
