@@ -206,7 +206,8 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     contacts = contacts_of(view.frame, near.rows, tuning)
     belief = contacts.agree(opinion, tuning)
     belief = contacts.without_strays(belief, near.place.max(axis=1), tuning)
-    reach = max(tuning.runaway_gap, known.gap) * known.size
+    gap = np.where(near.along < -tuning.along_slack, tuning.parted_gap, tuning.runaway_gap)
+    reach = np.maximum(gap, known.gap) * known.size
     votes = near.area * belief
     belief = contacts.without_runaways(belief, votes, view.boxes[near.rows], reach)
     verdict = np.full(len(view.area), _AWAY)

@@ -64,6 +64,9 @@ class TrackerTuning:
     # frame. Larger: what it touched goes along for longer; smaller: what passes in front of it
     # takes a part away.
     runaway_gap: float = 4.0
+    # The same for what goes with the ground. Smaller: a hand that rests for a moment, and shows no
+    # arm, is left behind.
+    parted_gap: float = 0.5
 
     # Of the object's size: how far around it the window reaches. Larger: faster limbs are found, in
     # more time, and more look-alikes are near.

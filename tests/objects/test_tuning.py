@@ -12,7 +12,9 @@ import aaams_stream as aaams
 from aaams_stream.objects.tuning import TrackerTuning
 
 # The balloon is one piece throughout; test_contacts.py tells what happens where things go apart.
-FIELDS = [f.name for f in dataclasses.fields(TrackerTuning) if f.name != "runaway_gap"]
+FIELDS = [
+    f.name for f in dataclasses.fields(TrackerTuning) if f.name not in ("runaway_gap", "parted_gap")
+]
 # The balloon hardly changes its size: only a tracker that allows for no growth at all balances it.
 # No verdict is cut off where it is nearly certain, or much would not be felt; and the least that
 # goes with the ground is doubted.
