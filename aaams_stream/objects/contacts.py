@@ -46,12 +46,14 @@ class Contacts:
         stray = chosen & (support[np.maximum(name, 0)] < tuning.stray_place)
         return np.where(stray, np.minimum(belief, 0.1), belief)
 
-    def without_runaways(self, belief: Array, votes: Array, boxes: Array, reach: float) -> Array:
+    def without_runaways(
+        self, belief: Array, votes: Array, boxes: Array, reach: Array | float
+    ) -> Array:
         """Refuse what hangs together far from the main part of the object.
 
         What an object touches may be taken for a part of it; then the two go apart. belief, votes
         (k,): how much a segment is of the object, and how much speaks for it in all; boxes (k, 4);
-        reach: pixels that may lie between parts. The main part is that for which most speaks.
+        reach: pixels, or (k,) of them, that may lie up to the main part, for which most speaks.
         """
         chosen = belief > 0.5
         name = self.components(chosen)

@@ -44,6 +44,7 @@ class Followed:
     view: View  # the frame
     ids: NDArray[np.uint32]  # (k,) of segments seen so far, in order
     share: Array  # (k,) how much of each is believed to be of the object
+    along: Array  # (k,) log odds, faded, that each moves with the object and not with the ground
     shift: Array  # (2,) x, y a frame, of late
     centre: Array  # (2,) x, y
     size: float  # root of the area
@@ -62,12 +63,15 @@ class Followed:
         x0, y0, x1, y1 = box_of(self.mask).tolist()
         return x0, y0, x1, y1
 
-    def recall(self, ids: NDArray[np.uint32]) -> tuple[NDArray[np.bool_], Array]:
-        """Return which of the ids are known, and how much of the object they were; 0.5 if not."""
+    def recall(self, ids: NDArray[np.uint32]) -> tuple[NDArray[np.bool_], Array, Array]:
+        """Return which of the ids are known, how much of the object they were, and `along`.
+
+        What is not known was 0.5 of the object, and nothing is said of its motion.
+        """
         at = np.searchsorted(self.ids, ids)
         at[at == len(self.ids)] = 0
         found = self.ids[at] == ids
-        return found, np.where(found, self.share[at], 0.5)
+        return found, np.where(found, self.share[at], 0.5), np.where(found, self.along[at], 0.0)
 
 
 def begin(view: View, mask: NDArray[np.bool_], tuning: TrackerTuning) -> Followed:
@@ -95,6 +99,7 @@ def begin(view: View, mask: NDArray[np.bool_], tuning: TrackerTuning) -> Followe
         view=view,
         ids=rows["id"].copy(),
         share=share,
+        along=np.zeros(len(share)),
         shift=np.zeros(2),
         centre=centre,
         size=size,
@@ -118,11 +123,12 @@ def correct(
     if not mask.any():
         return lose(known, known.view)
     fresh = begin(known.view, mask, tuning)
-    ids, share = _joined(known, fresh.ids, fresh.share, tuning.identity_memory)
+    ids, share, along = _joined(known, fresh.ids, fresh.share, fresh.along, tuning.identity_memory)
     return dataclasses.replace(
         fresh,
         ids=ids,
         share=share,
+        along=along,
         shift=known.shift,
         first=known.first.moved(fresh.first, 0.5),
         late=known.late.moved(fresh.late, 0.5),
@@ -135,16 +141,18 @@ def remember(
     belief: NDArray[np.float32],
     mask: NDArray[np.bool_],
     share: Array,
+    along: Array,
     tuning: TrackerTuning,
 ) -> Followed:
     """Return the object as it was found, with what is learned from that.
 
     belief (h', w') is above a half somewhere; share (k,): how much of each segment of the frame is
-    of the object.
+    of the object; along (k,): whether each moves with it, as log odds.
     """
     inside = belief > 0.5
     count = np.count_nonzero(inside)
-    ids, share = _joined(known, view.frame.segments["id"], share, tuning.identity_memory)
+    names = view.frame.segments["id"]
+    ids, share, along = _joined(known, names, share, along, tuning.identity_memory)
     now = float(np.sqrt(count))
     size = max(now, tuning.least_size * known.usual)
     seen = count_colours(belief, view.bins, _surroundings(inside, size, tuning), tuning)
@@ -157,6 +165,7 @@ def remember(
         view=view,
         ids=ids,
         share=share,
+        along=along,
         centre=_centre(inside),
         size=size,
         usual=known.usual + tuning.usual_rate * (now - known.usual),
@@ -184,14 +193,15 @@ def box_of(mask: NDArray[np.bool_], margin: int = 0) -> NDArray[np.int64]:
 
 
 def _joined(
-    known: Followed, ids: NDArray[np.uint32], share: Array, most: int
-) -> tuple[NDArray[np.uint32], Array]:
+    known: Followed, ids: NDArray[np.uint32], share: Array, along: Array, most: int
+) -> tuple[NDArray[np.uint32], Array, Array]:
     """Add the ids of the frame to those that may come back; the oldest are forgotten."""
     hidden = ~np.isin(known.ids, ids)
     ids = np.concatenate([known.ids[hidden], ids])
     share = np.concatenate([known.share[hidden], share])
+    along = np.concatenate([known.along[hidden], along])
     order = np.argsort(ids)[-most:]
-    return ids[order], share[order]
+    return ids[order], share[order], along[order]
 
 
 def _surroundings(

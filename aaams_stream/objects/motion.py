@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_LEAST_REST = 0.1  # of the object: what must be left to be matched
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -102,7 +104,8 @@ def _match(known: Followed, view: View, tuning: TrackerTuning) -> Array:
     """
     small, cell = view.small, view.cell
     weight = np.empty((1, *small.shape[1:]), np.float32)
-    kernels.shrink(known.belief[None], cell, weight)
+    belief = _without_doubted(known, tuning)
+    kernels.shrink(belief[None], cell, weight)
     weight = np.where(weight > 0.5, weight, np.float32(0))[0]
     inside = weight > 0
     count = np.count_nonzero(inside)
@@ -124,6 +127,18 @@ def _match(known: Followed, view: View, tuning: TrackerTuning) -> Array:
         pull,
     )
     return np.asarray(cell * np.array([x, y], np.float64))
+
+
+def _without_doubted(known: Followed, tuning: TrackerTuning) -> NDArray[np.float32]:
+    """Return the belief of the frame before, without what moves with the ground.
+
+    The ground would be found where it is, and taken for the object. Where next to nothing else is
+    left, all stays.
+    """
+    doubted = known.recall(known.view.names)[2] < -tuning.along_slack
+    rest = np.where(doubted[known.view.labels], np.float32(0), known.belief)
+    enough = _LEAST_REST * np.count_nonzero(known.belief > 0.5)
+    return rest if np.count_nonzero(rest > 0.5) >= enough else known.belief
 
 
 def _window(known: Followed, shift: Array, tuning: TrackerTuning) -> NDArray[np.int64]:

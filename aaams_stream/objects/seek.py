@@ -29,7 +29,7 @@ def seek(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     odds = colour_odds(known.first, known.late, tuning).sum(axis=0)
     flat, bins = view.labels.reshape(-1), view.bins.reshape(-1)
     colour = np.bincount(flat, odds[bins], len(rows)) / np.maximum(view.area, 1)
-    seen, share = known.recall(rows["id"])
+    seen, share, along = known.recall(rows["id"])
     named = np.where(seen, logit(share, tuning.belief_margin), 0)
     away = np.hypot(*(view.centre - known.centre).T) / known.usual
     doubt = tuning.back_doubt + tuning.back_far * np.minimum(away / tuning.back_reach, 1)
@@ -46,6 +46,6 @@ def seek(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     part = name == best
     belief = part[view.labels].astype(np.float32)
     mask = np.isin(view.frame.ids, rows["id"][part])
-    found = remember(known, view, belief, mask, part.astype(np.float64), tuning)
+    found = remember(known, view, belief, mask, part.astype(np.float64), along, tuning)
     sure = 1 / (1 + np.exp(-votes[best] / area[best]))
     return dataclasses.replace(found, state="back", sure=float(sure))

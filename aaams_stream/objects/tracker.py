@@ -8,6 +8,7 @@ belonging to the object, the sum of what witnesses say:
                object as a whole, found by matching its picture, which holds where flow gives up
     layers     whether its pixels are found again where the object's motion would have them come
                from, or where the ground's would
+    parting    what went with the ground for some frames is no part of it
     colour     histograms of the object and its surroundings, of the first frame and of late
     parts      parts of the first frame with this colour at this place of the object
     contacts   neighbours without an edge between them agree
@@ -207,7 +208,8 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     contacts = contacts_of(view.frame, near.rows, tuning)
     belief = contacts.agree(opinion, tuning)
     belief = contacts.without_strays(belief, near.place.max(axis=1), tuning)
-    reach = max(tuning.runaway_gap, known.gap) * known.size
+    gap = np.where(near.along < -tuning.along_slack, tuning.parted_gap, tuning.runaway_gap)
+    reach = np.maximum(gap, known.gap) * known.size
     votes = near.area * belief
     belief = contacts.without_runaways(belief, votes, view.boxes[near.rows], reach)
     verdict = np.full(len(view.area), _AWAY)
@@ -227,8 +229,11 @@ def find(known: Followed, view: View, tuning: TrackerTuning) -> Followed:
     kernels.enlarge_belief(pixels, view.labels, view.frame.ids, view.names, guess.box, mask)
     if view.outside:
         mask &= view.frame.ids > 0
+    along, most = np.zeros(len(share)), tuning.along_limit
+    along[near.rows] = np.clip(tuning.along_memory * near.along + by_layers[:, 0], -most, most)
     shift = 0.5 * (known.shift + guess.shift)
-    return remember(dataclasses.replace(known, shift=shift), view, pixels, mask, share, tuning)
+    moved = dataclasses.replace(known, shift=shift)
+    return remember(moved, view, pixels, mask, share, along, tuning)
 
 
 def share_out(found: list[Followed]) -> list[Followed]:

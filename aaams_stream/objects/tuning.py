@@ -27,6 +27,21 @@ class TrackerTuning:
     change: float = 0.3  # what neither motion explains is rather of the object than of the ground
     contact: float = 1.9  # too large: regions tip over as one; too small: the mask frays
 
+    # What has moved with the ground and not with the object for some frames is no part of it, be it
+    # ever so sure by its id and its colour. Weight of that; how much is kept a frame of what was
+    # seen before; log odds at most, and those forgiven. Larger weight, memory or limit: limbs that
+    # stand on the ground for a moment are left behind; larger slack: what joined by mistake stays.
+    along: float = 1.5
+    along_memory: float = 0.85
+    along_limit: float = 4.0
+    along_slack: float = 1.5
+    # Share of the object that must be doubted for this to count in full: a small part may be a
+    # limb. Larger: small pieces of ground stay with the object.
+    along_share: float = 0.3
+    # How much less what is doubted bends the motion of the object, per log odds. 0: ground that
+    # joined is soon taken for the object itself.
+    along_trust: float = 1.0
+
     # Log odds before any witness has spoken. Lower: smaller masks with fewer false parts.
     bias: float = 0.3
 
@@ -49,6 +64,9 @@ class TrackerTuning:
     # frame. Larger: what it touched goes along for longer; smaller: what passes in front of it
     # takes a part away.
     runaway_gap: float = 4.0
+    # The same for what goes with the ground. Smaller: a hand that rests for a moment, and shows no
+    # arm, is left behind.
+    parted_gap: float = 0.5
 
     # Of the object's size: how far around it the window reaches. Larger: faster limbs are found, in
     # more time, and more look-alikes are near.

@@ -34,6 +34,7 @@ class Near:
     motion: Array  # (n, 2) since the frame before
     known: NDArray[np.bool_]  # (n,) whether its id was seen before
     share: Array  # (n,) how much of the object it was then; 0.5 if not known
+    along: Array  # (n,) log odds, of late, that it moves with the object and not with the ground
 
 
 def logit(p: Array, margin: float) -> Array:
@@ -50,7 +51,7 @@ def look_near(known: Followed, view: View, guess: Prediction, odds: Array) -> Ne
     near = np.flatnonzero(sums[:, 0] > 0)
     area = sums[near, 0]
     means = sums[near, 1:] / area[:, None]
-    seen, share = known.recall(rows["id"][near])
+    seen, share, along = known.recall(rows["id"][near])
     return Near(
         rows=near,
         area=area,
@@ -60,6 +61,7 @@ def look_near(known: Followed, view: View, guess: Prediction, odds: Array) -> Ne
         motion=-means[:, 5:],
         known=seen,
         share=share,
+        along=along,
     )
 
 
@@ -78,7 +80,8 @@ def compare_layers(
     belief = np.where(near.known, near.share, place)
     away = (centre - known.centre - guess.shift) / (2 * known.size)
     around = near.area * (1 - belief) * np.exp(-0.5 * (away**2).sum(axis=1)) + _UNHEARD
-    inside = near.area * belief * (place > 0.05) + _UNHEARD
+    trusted = np.exp(tuning.along_trust * np.minimum(near.along, 0))
+    inside = near.area * belief * trusted * (place > 0.05) + _UNHEARD
     spread = tuning.motion_spread * float(np.hypot(*view.shape))
     models = np.stack(
         [came_from(affine(centre, near.motion, weight, spread)) for weight in (inside, around)]
@@ -103,9 +106,22 @@ def weigh(
     opinion += tuning.colour_late * near.colour[:, 1]
     opinion += tuning.identity * np.where(near.known, logit(near.share, margin), 0)
     opinion += tuning.place * logit(near.place, margin).sum(axis=1)
-    opinion += tuning.parts * _like_parts(known, view, guess, near, tuning)
+    parts = _like_parts(known, view, guess, near, tuning)
+    opinion += tuning.parts * parts + tuning.along * parted(near, parts, tuning)
     opinion += tuning.change * np.minimum(near.change / 10, 3)
     return np.asarray(opinion + layers @ (tuning.layer_colour, tuning.layer_place))
+
+
+def parted(near: Near, parts: Array, tuning: TrackerTuning) -> Array:
+    """Return log odds (n,), none above 0, against what has moved with the ground for some frames.
+
+    What looks like a part of the first frame is forgiven more, and all is where little is doubted:
+    a foot stands on the ground while it bears the rest. parts (n,): log odds by parts.
+    """
+    against = np.minimum(near.along + tuning.along_slack, 0)
+    held = near.area * near.share
+    doubted = held[against < 0].sum() / max(held.sum(), 1.0)
+    return np.asarray(min(doubted / tuning.along_share, 1.0) * against / (1 + np.exp(parts)))
 
 
 def _like_parts(

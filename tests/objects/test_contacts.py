@@ -34,7 +34,9 @@ def test_strays_are_refused_unless_they_hang_together_with_where_the_object_shou
     np.testing.assert_array_equal(kept > 0.5, [True, True, False, False, False])
 
 
-@pytest.mark.parametrize(("reach", "stays"), [(9.0, False), (11.0, True)])
+@pytest.mark.parametrize(
+    ("reach", "stays"), [(9.0, False), (11.0, True), (np.array([11, 11, 11, 9.0]), False)]
+)
 def test_runaways_are_refused_beyond_reach_of_the_main_part(reach, stays):
     belief = np.array([0.9, 0.9, 0.1, 0.9])
     boxes = np.array([[0, 0, 10, 10], [10, 0, 20, 10], [20, 0, 30, 10], [30, 0, 40, 10.0]])

@@ -16,6 +16,8 @@ from aaams_stream.errors import ConfigError
 from aaams_stream.kernels import tracker as kernels
 from aaams_stream.metrics import region_similarity
 from aaams_stream.objects.motion import affine
+from aaams_stream.objects.tuning import TrackerTuning
+from aaams_stream.objects.witnesses import Near, parted
 
 
 @pytest.mark.parametrize("surface", ["balloon", "ball", "roof"])
@@ -107,6 +109,58 @@ def two_discs(t):
     rgb[(x // 8 + y // 8) % 2 == 0] = (70, 120, 80)
     for cx, cy in ((30 + 2 * t, 60), (130, 40)):
         rgb[(x - cx) ** 2 + (y - cy) ** 2 < 144] = (200, 60, 50)
+    return rgb
+
+
+def near(along, area):
+    """Return segments of the object by their ids, of which `along` is known."""
+    count = len(along)
+    zeros = np.zeros((count, 2))
+    return Near(
+        rows=np.arange(count), area=np.array(area, float), colour=zeros, place=zeros,
+        change=zeros[:, 0], motion=zeros, known=np.ones(count, bool), share=np.ones(count),
+        along=np.array(along, float),
+    )  # fmt: skip
+
+
+def test_parted_speaks_against_what_went_with_the_ground_for_some_frames():
+    tuning = TrackerTuning()
+    most = tuning.along_limit
+    against = parted(near([most, -most, -0.5 * tuning.along_slack], [50, 50, 5]), 0.0, tuning)
+    assert against[1] == -0.5 * (most - tuning.along_slack)
+    assert against[0] == against[2] == 0  # what went with the object is not the surer for it
+
+
+def test_parted_forgives_a_limb_and_what_the_object_was_made_of():
+    tuning = TrackerTuning()
+    most = tuning.along_limit
+    part = parted(near([most, -most], [50, 50]), np.zeros(2), tuning)
+    limb = parted(near([most, -most], [95, 5]), np.zeros(2), tuning)
+    alike = parted(near([most, -most], [50, 50]), np.full(2, 2.0), tuning)
+    assert part[1] < limb[1] < 0
+    assert part[1] < alike[1] < 0
+
+
+def test_keep_following_notes_what_goes_along_and_what_with_the_ground():
+    segmenter = aaams.Segmenter()
+    frames = [dataclasses.replace(segmenter.step(rgb), rgb=rgb) for rgb in map(chequered, range(8))]
+    known = aaams.begin_following(frames[0], aaams.mask_at(frames[0], [(60, 80)]))
+    for frame in frames[1:]:
+        known = aaams.keep_following(known, frame)
+    of_disc = known.along[known.ids == frames[-1].ids[80, 88]]
+    of_ground = known.along[known.ids == frames[-1].ids[80, 130]]
+    assert of_disc > 1
+    assert of_ground < 0
+
+
+def chequered(t):
+    """Return a frame in which a chequered disc moves over speckled ground."""
+    y, x = np.mgrid[:160, :240]
+    speckles = np.random.default_rng(3).integers(-25, 25, (40, 60)).repeat(4, 0).repeat(4, 1)
+    rgb = np.clip(np.array([80, 120, 80]) + speckles[..., None], 0, 255).astype(np.uint8)
+    disc = (x - 60 - 4 * t) ** 2 + (y - 80) ** 2 < 20**2
+    dark = ((x - 4 * t) // 5 + y // 5) % 2 == 0
+    rgb[disc], rgb[disc & dark] = (160, 40, 40), (200, 60, 50)
     return rgb
 
 

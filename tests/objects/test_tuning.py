@@ -12,11 +12,17 @@ import aaams_stream as aaams
 from aaams_stream.objects.tuning import TrackerTuning
 
 # The balloon is one piece throughout; test_contacts.py tells what happens where things go apart.
-FIELDS = [f.name for f in dataclasses.fields(TrackerTuning) if f.name != "runaway_gap"]
+FIELDS = [
+    f.name for f in dataclasses.fields(TrackerTuning) if f.name not in ("runaway_gap", "parted_gap")
+]
 # The balloon hardly changes its size: only a tracker that allows for no growth at all balances it.
-# No verdict is cut off where it is nearly certain, or much would not be felt.
-STRICT = TrackerTuning(growth=0.0, verdict_margin=1e-6)
+# No verdict is cut off where it is nearly certain, or much would not be felt; and the least that
+# goes with the ground is doubted.
+STRICT = TrackerTuning(growth=0.0, verdict_margin=1e-6, along_slack=0.0, along_share=1e-6)
 OTHER = {  # twice the default would not be felt in this clip, or is no share
+    "along_limit": 0.01,
+    "along_slack": 2.0,
+    "along_share": 1e3,
     "contact_rounds": 0,
     "stray_place": 1.5,
     "layer_blur": 0.2,
