@@ -87,11 +87,9 @@ def _scheduler_at(given: str) -> str:
 
 async def _require_answer(address: str) -> None:
     """Ask whoever listens at an address who he is; raise what comes of it if no scheduler does."""
-    from distributed import rpc
-    from distributed.security import Security
-
-    arguments = Security().get_connection_args("client")
-    async with rpc(address, timeout=_ANSWER, connection_args=arguments) as scheduler:
+    distributed = _distributed()
+    options = {"connection_args": distributed.Security().get_connection_args("client")}
+    async with distributed.rpc(address, timeout=_ANSWER, **options) as scheduler:
         told = await asyncio.wait_for(scheduler.identity(), _ANSWER)
     if told.get("type") != "Scheduler":
         raise ValueError(f"a {told.get('type')} of Dask does")
