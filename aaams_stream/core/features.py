@@ -102,7 +102,7 @@ def lab_planes(rgb: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.float3
     h, w, _ = rgb.shape
     planes = np.empty((3, h, -(-w // LANES) * LANES), np.float32)
     response = RESPONSE if rgb.dtype == np.uint8 else Response(_light(65535), _MATRIX)
-    kernels.levels_to_lab(np.ascontiguousarray(rgb), response, FAR, planes)
+    kernels.levels_to_lab(np.require(rgb, requirements=["C", "W"]), response, FAR, planes)
     return planes
 
 

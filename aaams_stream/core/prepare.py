@@ -107,8 +107,8 @@ def prepare(
     given = features.as_rgb(rgb)
     if given.dtype != np.uint8:
         raise ValueError(f"a frame must be uint8, got {given.dtype}")
-    # kernels are compiled for no other layout
-    frame = np.ascontiguousarray(given, np.uint8)
+    # kernels are compiled for no other layout, nor for what may only be read
+    frame = np.require(given, np.uint8, ["C", "W"])
     if roi is not None:
         frame = roi.crop(frame)
     seconds: dict[str, float] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import pairwise
 
 from aaams_stream.errors import ConfigError
@@ -47,24 +47,29 @@ def side_by_side(work: Callable[[int, int], None], items: int, worth: float = 1)
     at the same time, and `work` lets go of the interpreter, as kernels do. The thread that asks
     does its share; the others wait for work from one time to the next.
     """
-    effort = int(items * worth)
-    threads = min(thread_count(), effort // _SHARE, items)
+    most, effort = thread_count(), int(items * worth)
+    threads = min(most, effort // _SHARE, items)
     if threads < 2:
         work(0, items)
         return
     parts = min(threads if effort < _MANY else _PARTS * threads, items)
     edges = [items * part // parts for part in range(parts + 1)]
-    spans = pairwise(edges)  # each is handed out once: the interpreter sees to it
+    # of a list: its iterator alone gives each part out once, whoever is let in between
+    spans = iter(list(pairwise(edges)))
 
     def take_part() -> None:
         for start, stop in spans:
             work(start, stop)
 
-    others = [_pool(threads - 1).submit(take_part) for _ in range(threads - 1)]
+    others: list[Future[None]] = []
     try:
+        for _ in range(threads - 1):
+            others.append(_pool(most - 1).submit(take_part))
         take_part()
     finally:
-        wait([other for other in others if not other.cancel()])  # one not begun has nothing to do
+        for _ in spans:  # after an error nothing more is begun
+            pass
+        wait([other for other in others if not other.cancel()])
     for other in others:
         if not other.cancelled():
             other.result()  # what went wrong there is raised here
@@ -72,6 +77,7 @@ def side_by_side(work: Callable[[int, int], None], items: int, worth: float = 1)
 
 @functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return the threads that wait for work; they are begun as they are needed."""
     return ThreadPoolExecutor(threads, POOL)
 
 

@@ -9,6 +9,7 @@ import skimage.color
 from support import grids
 
 from aaams_stream.core import features
+from aaams_stream.kernels import features as kernels
 
 
 def test_lab_planes_are_the_colours_of_scikit_image():
@@ -25,6 +26,14 @@ def test_lab_planes_are_the_colours_of_scikit_image():
 def test_lab_planes_of_grey_have_no_hue():
     grey = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
     assert np.abs(features.lab_planes(grey)[1:]).max() < 1e-3
+
+
+def test_frames_that_may_only_be_read_compile_nothing_more():
+    rgb = np.random.default_rng(0).integers(0, 256, (9, 14, 3), np.uint8)
+    fixed = rgb.copy()
+    fixed.flags.writeable = False
+    np.testing.assert_array_equal(features.lab_planes(fixed), features.lab_planes(rgb))
+    assert all(array.mutable for array in (s[0] for s in kernels.levels_to_lab.signatures))
 
 
 def test_lab_planes_of_a_view_are_those_of_its_copy():

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pkgutil
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from aaams_stream import kernels
-from aaams_stream.core.threads import available_cores, side_by_side, thread_count
+from aaams_stream.core.threads import POOL, available_cores, side_by_side, thread_count
 from aaams_stream.errors import ConfigError
 from aaams_stream.jit import kernels_of
 
@@ -110,6 +112,46 @@ def test_side_by_side_uses_as_many_threads_as_it_may(monkeypatch):
     monkeypatch.setenv("AAAMS_THREADS", "2")
     meeting = threading.Barrier(2, timeout=300)
     side_by_side(lambda start, stop: meeting.wait(), 8, worth=1 << 20)
+
+
+def test_side_by_side_gives_no_part_out_twice_while_the_collector_lets_others_in(monkeypatch):
+    """Python may collect garbage wherever it allocates, and what it calls then lets threads in."""
+    monkeypatch.setenv("AAAMS_THREADS", "4")
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    gc.callbacks.append(lambda *_: time.sleep(0))
+    try:
+        for _ in range(200):
+            parts, _ = parts_of(64, worth=1 << 20)
+            assert [start for start, _ in parts] == [0, *(stop for _, stop in parts[:-1])]
+    finally:
+        gc.callbacks.pop()
+        gc.set_threshold(*before)
+
+
+def test_side_by_side_keeps_no_more_threads_than_it_may_use(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "7")
+    before = set(threading.enumerate())
+    for items in range(2, 30):
+        side_by_side(lambda start, stop: None, items, worth=1024)
+    begun = set(threading.enumerate()) - before
+    assert len(begun) <= 6
+    assert all(thread.name.startswith(POOL) for thread in begun)
+
+
+def test_side_by_side_begins_nothing_after_an_error(monkeypatch):
+    monkeypatch.setenv("AAAMS_THREADS", "2")
+    begun = []
+    both = threading.Barrier(2, timeout=300)
+
+    def work(start, stop):
+        begun.append(start)
+        both.wait()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(work, 8, worth=1 << 20)
+    assert len(begun) == 2
 
 
 def test_side_by_side_raises_what_went_wrong(monkeypatch):
