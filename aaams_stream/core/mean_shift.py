@@ -24,7 +24,6 @@ from aaams_stream.params import Params
 
 _CUTOFF = 2.0  # windows end at this many σ
 _BAND = 64  # rows that the first merge pass treats as a unit
-_SWIFT = 32.0  # pixels of the first pass take as long as a cluster that climbs
 _PARTNERS = 16  # merge candidates a cluster may collect in one iteration
 
 
@@ -76,7 +75,7 @@ def cluster_pixels(
     def shift(top: int, end: int) -> None:
         kernels.first_shift(*window, top, end, clusters.bearing, pixels.density)
 
-    side_by_side(shift, planes.shape[1], worth=width / _SWIFT)
+    side_by_side(shift, planes.shape[1], worth=width)
     if outside is not None:
         pixels.density[outside] = 0
     grid.density_scale = 1.0 / float(pixels.density.max())
@@ -147,7 +146,7 @@ def _merge_first(grid: ClusterGrid, scales: Scales) -> int:
             rows = b * band, min((b + 1) * band, h)
             merges[b] = agglomerate.merge_band(*rows, planes, clusters, scales)
 
-    side_by_side(merge, -(-h // band), worth=clusters.rho.size / bands / _SWIFT)
+    side_by_side(merge, -(-h // band), worth=clusters.rho.size // bands)
     return int(merges.sum() + agglomerate.merge_seams(band, planes, clusters, scales))
 
 

@@ -12,10 +12,10 @@ from aaams_stream.errors import ConfigError
 
 VARIABLE = "AAAMS_THREADS"
 POOL = "aaams_compute"  # what the threads are called that wait for work
-# Work worth a thread, in clusters to climb: with less to do, waking one takes longer than it saves.
-# A warm frame of 640x480 has a few thousand, a cold one 170,000.
-_SHARE = 512
-_MANY = 8 * _SHARE  # from here on a thread has several parts
+# Clusters or pixels worth a thread: with less to do, waking one takes longer than it saves, and the
+# stages beside the labels need the cores. A warm frame of 640x480 has a few thousand, a cold one
+# 170,000; at 512 a thread `realtime` made 57 frames a second on two cores for 68.
+_SHARE = 16384
 _MOST_DIGITS = 9  # beyond any machine, and within what Python reads as a number
 _PARTS = 4  # a thread: sky and ground do not take equally long
 
@@ -43,16 +43,16 @@ def available_cores() -> int:
 def side_by_side(work: Callable[[int, int], None], items: int, worth: float = 1) -> None:
     """Do `work(start, stop)` for all items, in parts on several threads where that pays.
 
-    worth: clusters to climb that an item takes as long as. The parts may be done in any order, and
+    worth: clusters or pixels an item stands for. The parts may be done in any order, and
     at the same time, and `work` lets go of the interpreter, as kernels do. The thread that asks
     does its share; the others wait for work from one time to the next.
     """
-    most, effort = thread_count(), int(items * worth)
-    threads = min(most, effort // _SHARE, items)
+    most = thread_count()
+    threads = min(most, int(items * worth) // _SHARE, items)
     if threads < 2:
         work(0, items)
         return
-    parts = min(threads if effort < _MANY else _PARTS * threads, items)
+    parts = min(_PARTS * threads, items)
     edges = [items * part // parts for part in range(parts + 1)]
     # of a list: its iterator alone gives each part out once, whoever is let in between
     spans = iter(list(pairwise(edges)))

@@ -133,7 +133,7 @@ def test_side_by_side_keeps_no_more_threads_than_it_may_use(monkeypatch):
     monkeypatch.setenv("AAAMS_THREADS", "7")
     before = set(threading.enumerate())
     for items in range(2, 30):
-        side_by_side(lambda start, stop: None, items, worth=1024)
+        side_by_side(lambda start, stop: None, items, worth=1 << 14)
     begun = set(threading.enumerate()) - before
     assert len(begun) <= 6
     assert all(thread.name.startswith(POOL) for thread in begun)
