@@ -25,7 +25,8 @@ def add_commands(commands: Any) -> None:
         description="Read every chunk of a volume, compare checksums, and frames with their "
         "tables; say what is damaged and which frames are good. Exit code 0: sound, 2: damaged. "
         "With --repair the source is segmented again and what is damaged is written anew, if all "
-        "that is sound comes out as it is; the result has the bytes of an unbroken run.",
+        "that is sound comes out as it is; the result has the bytes of an unbroken run. A root "
+        "zarr.json that is damaged is written anew from its copy, for which no source is needed.",
     )
     check.add_argument("volume", metavar="OUT.zarr")
     check.add_argument(
@@ -38,16 +39,16 @@ def add_commands(commands: Any) -> None:
 
 def run_check(args: argparse.Namespace) -> int:
     """Check a volume, and mend it on demand."""
-    from aaams_stream.store import check
+    from aaams_stream.store import check, restore_root, target_of
 
     if args.source is not None and not args.repair:
         raise ConfigError("--source is where --repair finds the frames; give both")
+    repaired = args.repair and restore_root(target_of(args.volume))
     meter = Meter(args.quiet)
     try:
         report = check(args.volume, meter.count)
     finally:
         meter.close()
-    repaired = False
     if args.repair and not report.sound:
         report, repaired = _repair(args), True
     if args.json:

@@ -29,7 +29,8 @@ def repair_volume(
     labels follow one frame after the other, into a volume beside this one; a repair that was
     stopped goes on there. All that is sound must come out as it is: if it does not, a SinkError
     says where, and nothing is changed. The result has the bytes of an unbroken run; a volume that
-    was not complete is complete then.
+    was not complete is complete then. A root document that is damaged is written anew first, from
+    what the volume repeats of it; if nothing else is damaged, no source is needed.
     """
     if not isinstance(place := stores.target_of(store), Path):
         raise SinkError(
@@ -37,6 +38,7 @@ def repair_volume(
             "and put that in its place"
         )
     path = place.resolve()
+    stores.restore_root(path)
     report = stores.check(path)
     if report.sound:
         return report

@@ -10,6 +10,7 @@ from aaams_stream.store.lock import BeingWrittenError
 from aaams_stream.store.mend import Mending, read_header
 from aaams_stream.store.open import create, require_same, resume
 from aaams_stream.store.packing import Packed, pack
+from aaams_stream.store.restore import restore_root
 from aaams_stream.store.tables import require_complete
 from aaams_stream.store.view import LevelView, ObjectView
 from aaams_stream.store.volume import Volume, open_volume
@@ -42,6 +43,7 @@ __all__ = [
     "read_header",
     "require_complete",
     "require_same",
+    "restore_root",
     "resume",
     "size_of",
     "size_on_disk",

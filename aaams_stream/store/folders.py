@@ -55,4 +55,5 @@ def is_volume(given: str | Path | Address) -> bool:
         raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
-    return isinstance(attributes, dict) and isinstance(attributes.get(KEY), dict)
+    record = attributes.get(KEY) if isinstance(attributes, dict) else None
+    return isinstance(record, dict) and "schema" in record  # coarse labels have less there

@@ -14,7 +14,8 @@
                    volume is complete
 
 The group's attributes say what a volume is about, how many frames count, and how many identities
-and events those have, so that nobody reads a table for that.
+and events those have, so that nobody reads a table for that. Those of `labels` repeat them, as they
+were when the volume was begun and are when it is complete: one damaged document loses nothing.
 Zarr v3 throughout; `labels/ids`, and the group itself when it has frames, are OME-NGFF 0.5.
 """
 
@@ -57,6 +58,7 @@ SCHEMA = 4
 WITHOUT_LEVELS, WITHOUT_CHECKSUMS = 2, 3
 READABLE = (WITHOUT_LEVELS, WITHOUT_CHECKSUMS, SCHEMA)
 KEY = "aaams_stream"  # our corner of the group's attributes
+COPY = "aaams_stream_copy"  # what it says, again, in the attributes of `labels`
 NGFF = "0.5"
 INTERRUPTED = "interrupted"  # how the source ended, until it did
 
@@ -229,6 +231,11 @@ def labels_in(root: zarr.Group) -> list[str]:
     """Return the names of the label images of a volume."""
     ome: Any = group_in(root, "labels").attrs["ome"]
     return list(ome["labels"])
+
+
+def copy_record(root: zarr.Group, record: Mapping[str, Any]) -> None:
+    """Repeat what a volume says of itself, for the day on which the root document is damaged."""
+    group_in(root, "labels").attrs[COPY] = dict(record)
 
 
 def list_labels(root: zarr.Group, names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from aaams_stream.model import same_source
 from aaams_stream.store.additions import materialise
 from aaams_stream.store.check import Report
 from aaams_stream.store.folders import is_volume
-from aaams_stream.store.layout import KEY, Header, array_in, open_group, video_in
+from aaams_stream.store.layout import COPY, KEY, Header, array_in, open_group, video_in
 from aaams_stream.store.lock import WriteLock
 from aaams_stream.store.root import drop_partial_files, open_root
 from aaams_stream.store.sweep import STATE, Part, parts
@@ -124,34 +124,36 @@ class Mending:
         files = sorted(file for file in self.scratch.rglob("*") if file.is_file())
         for file in files:
             name = file.relative_to(self.scratch)
-            target = self._path / name
-            if name.parts != ("zarr.json",):
-                self._write(target, file.read_bytes())
+            if name.parts not in (("zarr.json",), ("labels", "zarr.json")):
+                write_whole(self._path / name, file.read_bytes())
         target, made = self._path / "zarr.json", self.scratch / "zarr.json"
         document, ours = json.loads(made.read_bytes()), json.loads(target.read_bytes())
         # where the frames came from stays what it was, and so does what others noted there
         noted = {n: v for n, v in ours["attributes"].items() if n not in document["attributes"]}
         mended = sealed({**document["attributes"][KEY], "source": record["source"]})
         document["attributes"] = {**document["attributes"], **noted, KEY: mended}
+        labels = json.loads((self.scratch / "labels/zarr.json").read_bytes())
+        labels["attributes"][COPY] = mended
+        write_whole(self._path / "labels/zarr.json", json.dumps(labels, indent=2).encode())
         if document != ours:
-            self._write(target, json.dumps(document, indent=2).encode())
+            write_whole(target, json.dumps(document, indent=2).encode())
         if (self._path / STATE).exists():
             shutil.rmtree(self._path / STATE)
 
-    @staticmethod
-    def _write(target: Path, data: bytes) -> None:
-        """Write a whole file, unless it is there already."""
-        if target.is_file() and target.read_bytes() == data:
-            return
-        if target.is_dir():  # in the place of a chunk
-            shutil.rmtree(target)
-        for folder in reversed(target.parents):  # a file in the place of a folder
-            if folder.is_file():
-                folder.unlink()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f"{target.name}.0.partial")
-        partial.write_bytes(data)
-        os.replace(partial, target)
+
+def write_whole(target: Path, data: bytes) -> None:
+    """Write a whole file, unless it is there already."""
+    if target.is_file() and target.read_bytes() == data:
+        return
+    if target.is_dir() and not target.is_symlink():  # in the place of a chunk
+        shutil.rmtree(target)
+    for folder in reversed(target.parents):  # a file in the place of a folder
+        if folder.is_file():
+            folder.unlink()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.0.partial")
+    partial.write_bytes(data)
+    os.replace(partial, target)
 
 
 def _coarse_names(path: Path) -> list[str]:

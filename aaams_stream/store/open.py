@@ -34,6 +34,7 @@ from aaams_stream.store.layout import (
     Header,
     array_in,
     build,
+    copy_record,
     create_final_table,
     open_group,
     schema_with_levels,
@@ -41,7 +42,7 @@ from aaams_stream.store.layout import (
 from aaams_stream.store.lock import WriteLock, beginning_in
 from aaams_stream.store.root import open_root, root_to_write
 from aaams_stream.store.sweep import STATE, require_chunks, require_sound
-from aaams_stream.store.validate import sealed
+from aaams_stream.store.validate import kept_record, read_record, sealed
 from aaams_stream.store.volume import describe
 from aaams_stream.store.writer import VolumeWriter, drop_resume_state, load_state, sink_errors
 
@@ -78,6 +79,8 @@ def _create_alone(
 ) -> VolumeWriter:
     taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
     if taken and not is_volume(path):
+        if kept_record(path) is not None:
+            read_record(path)  # which says what is wrong, and what there is to do
         raise SinkError(f"{path}: exists and is not a volume of ours; choose another name")
     if taken and not overwrite:
         raise SinkError(f"{path}: exists {describe(path)}")
@@ -93,7 +96,7 @@ def _create_alone(
         fresh.mkdir()
         lock = WriteLock(fresh, path)
         failing.callback(lock.release)
-        _build(str(fresh), header, version, chunk_rows)
+        lay_out(str(fresh), header, version, chunk_rows)
         if taken:
             path.rename(old)
         fresh.rename(path)
@@ -104,8 +107,8 @@ def _create_alone(
         return writer
 
 
-def _build(store: str | Store, header: Header, version: str, chunk_rows: int) -> zarr.Group:
-    """Create an empty volume."""
+def lay_out(store: str | Store, header: Header, version: str, chunk_rows: int = ROWS) -> zarr.Group:
+    """Create an empty volume in a store."""
     record = {
         "schema": SCHEMA,
         "version": version,
@@ -116,6 +119,7 @@ def _build(store: str | Store, header: Header, version: str, chunk_rows: int) ->
     }
     root = zarr.create_group(store, zarr_format=3, attributes={KEY: sealed(record)})
     build(root, header, chunk_rows)
+    copy_record(root, sealed(record))
     return root
 
 
@@ -132,7 +136,7 @@ def _create_behind(
     with ExitStack() as failing:
         failing.callback(fence.release)
         fence.begin(overwrite)
-        _build(fence, header, version, chunk_rows)
+        lay_out(fence, header, version, chunk_rows)
         fence.publish()
         writer = VolumeWriter(address, open_group(fence, "r+"), fence)
         failing.pop_all()

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from aaams_stream.store.fields import (
 )
 from aaams_stream.store.layout import (
     CHUNK_FRAMES,
+    COPY,
     FINAL_TABLES,
     FRAME_ORDER,
     KEY,
@@ -59,7 +61,8 @@ class Place(NamedTuple):
     def wrong(self, what: str) -> SinkError:
         """Return the error for what is wrong here."""
         where = f"{self.node}/zarr.json" if self.node else "zarr.json"
-        return SinkError(f"{self.volume}: metadata is damaged ({where}: {what})")
+        remedy = "" if self.node else f"; {_remedy(self.volume)}"
+        return SinkError(f"{self.volume}: metadata is damaged ({where}: {what}){remedy}")
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,15 +87,41 @@ def read_record(path: Target) -> dict[str, Any]:
     attributes = document.get("attributes")
     record = attributes.get(KEY) if isinstance(attributes, dict) else None
     if not isinstance(record, dict):
+        if kept_record(path) is not None:
+            raise Place(path, "").wrong(f"{KEY} is missing")
         raise SinkError(f"{path}: a Zarr group, but not a volume of ours")
     check_record(path, record)
+    if (document.get("node_type"), document.get("zarr_format")) != ("group", 3):
+        raise Place(path, "").wrong("must be a group of Zarr 3")
     return record
 
 
-def check_record(path: Target, record: Mapping[str, Any]) -> None:
+def kept_record(path: Target) -> dict[str, Any] | None:
+    """Return our attributes as the group of labels repeats them; None unless they are sound.
+
+    Of a volume that is not complete they say what was so when it was begun.
+    """
+    try:
+        record = _document(path, "labels")["attributes"][COPY]
+        check_record(path, dict(record), "labels")
+    except (SinkError, KeyError, TypeError, ValueError):
+        return None
+    return dict(record)
+
+
+def _remedy(path: Target) -> str:
+    """Say what there is to do where the root document is damaged."""
+    if kept_record(path) is None:
+        return "nothing else says what it was made of: segment its source under another name"
+    if isinstance(path, Path):
+        return f"aaams-stream check {path} --repair writes it anew"
+    return "copy it to a folder here, where check --repair writes it anew"
+
+
+def check_record(path: Target, record: Mapping[str, Any], node: str = "") -> None:
     """Raise a SinkError unless our attributes have all fields, each of its type and in its range.
 
-    A volume of another schema is told apart from a damaged one.
+    A volume of another schema is told apart from a damaged one. node: where they stand.
     """
     schema = record.get("schema")
     if not is_int(schema) or schema not in READABLE:
@@ -102,7 +131,7 @@ def check_record(path: Target, record: Mapping[str, Any]) -> None:
             f"{READABLE[-1]}; use the version that wrote it "
             f"({_short(record.get('version', 'unknown'))})"
         )
-    place = Place(path, "")
+    place = Place(path, node)
     if CHECKSUM in record or schema >= SCHEMA:
         try:
             expected = sealed(record)[CHECKSUM]
@@ -358,14 +387,17 @@ def _document(path: Target, node: str) -> dict[str, Any]:
     place = Place(path, node)
     try:
         document = json.loads(read_document(path, node))
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except OSError as error:
+        if isinstance(error, SinkError):
+            raise
+        if not node and kept_record(path) is not None:
+            raise place.wrong(error.strerror or str(error)) from error
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            told = error.strerror or error
+            raise SinkError(f"{path}: cannot be read ({node} {told})") from error
         if not node:
             raise SinkError(f"{path}: not a volume of ours (no Zarr v3 group)") from error
         raise SinkError(f"{path}: a part of the volume is missing ({node})") from error
-    except SinkError:
-        raise
-    except OSError as error:
-        raise SinkError(f"{path}: cannot be read ({node} {error.strerror or error})") from error
     except (ValueError, RecursionError) as error:
         raise place.wrong(str(error)) from error
     if not isinstance(document, dict):

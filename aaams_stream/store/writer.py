@@ -31,6 +31,7 @@ from aaams_stream.store.layout import (
     TABLES,
     Header,
     array_in,
+    copy_record,
     group_in,
     video_in,
     write_final_table,
@@ -144,7 +145,10 @@ class VolumeWriter:
     def _note(self, **changes: Any) -> None:
         self._record.update(changes)
         self._record[COUNTS] = self._counts.to_record()
-        self._root.attrs[KEY] = sealed(self._record)
+        record = sealed(self._record)
+        if self._record["complete"]:
+            copy_record(self._root, record)
+        self._root.attrs[KEY] = record
 
     def _forget_states(self) -> None:
         """Remove the states before; a later one is another process's, or written anew some time."""

@@ -24,12 +24,18 @@ def tell(line: str) -> None:
     print(f"WRONG {line}", flush=True)
 
 
+def count(cases: int) -> None:
+    """Say now and then how far a campaign is."""
+    if cases % (10 if cases < 100 else 100) == 0:
+        print(f"{time.strftime('%H:%M:%S')} {cases} cases", flush=True)
+
+
 def main() -> int:
     """Run campaigns; 1 if one of them found something."""
     known = [name for name in NAMES if importlib.util.find_spec(f"fuzz.{name}")]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0, help="for all of them together")
-    parser.add_argument("--cases", type=int, help="of each, at most")
+    parser.add_argument("--minutes", type=float, default=30.0, help="together, without --cases")
+    parser.add_argument("--cases", type=int, help="of each, however long they take")
     parser.add_argument("--only", choices=known)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--films", type=Path, help="a folder of films to damage, too")
@@ -43,10 +49,13 @@ def main() -> int:
         module, seconds = importlib.import_module(f"fuzz.{name}"), 60 * args.minutes / len(names)
         if hasattr(module, "campaign"):  # one of its own
             with tempfile.TemporaryDirectory() as folder:
-                wrong = module.campaign(args.cases or seconds, args.seed, Path(folder), tell)
+                wrong = module.campaign(
+                    args.cases or seconds, args.seed, Path(folder), tell, done=count
+                )
             print(f"{name}: {len(wrong)} wrong")
         else:
-            report = campaign(module, args.seed, count=args.cases, seconds=seconds, tell=tell)
+            limits = {"count": args.cases, "seconds": None if args.cases else seconds}
+            report = campaign(module, args.seed, **limits, tell=tell, done=count)
             wrong, took = report.failures, report.seconds
             print(f"{name}: {report.cases} cases, {len(wrong)} wrong, {took:.0f} s")
         found += len(wrong)

@@ -33,8 +33,12 @@ def campaign(
     count: int | None = None,
     seconds: float | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    done: Callable[[int], None] = lambda count: None,
 ) -> Report:
-    """Try the cases of a campaign, each in a process beside, until `count` or `seconds` are up."""
+    """Try the cases of a campaign, each in a process beside, until `count` or `seconds` are up.
+
+    tell: called with each that is wrong as it is found; done: with the number of cases so far.
+    """
     report, begun = Report(), time.monotonic()
     with _Beside(module.__name__) as beside:
         for case in itertools.islice(module.cases(seed), count):
@@ -45,6 +49,7 @@ def campaign(
             if wrong:
                 report.failures.append((case, wrong))
                 tell(f"{case}: {wrong}")
+            done(report.cases)
     report.seconds = time.monotonic() - begun
     return report
 

@@ -51,10 +51,12 @@ def campaign(
     folder: Path,
     tell: Callable[[str], None] | None = None,
     bases: list[Base] | None = None,
+    done: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
     """Damage volumes `limit` times, or for so many seconds if it is a float; return failures.
 
-    tell: called with each as it is found; bases: what `build_bases` made in this folder before.
+    tell: called with each as it is found; bases: what `build_bases` made in this folder before;
+    done: called with the number of volumes so far.
     """
     rng = random.Random(seed)
     bases = bases or build_bases(folder)
@@ -72,6 +74,7 @@ def campaign(
             if tell is not None:
                 tell(failures[-1])
         count += 1
+        done(count)
     return failures
 
 
