@@ -106,6 +106,16 @@ def lab_planes(rgb: NDArray[np.uint8] | NDArray[np.uint16]) -> NDArray[np.float3
     return planes
 
 
+def lab_colours(colours: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the L*a*b* of a few colours (n, 3), sRGB from 0 to 255, by the formula."""
+    level = np.asarray(colours, np.float64) / 255
+    linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
+    ratio = linear @ _MATRIX.T.astype(np.float64)
+    root = np.where(ratio > (6 / 29) ** 3, np.cbrt(ratio), ratio * (29 / 6) ** 2 / 3 + 4 / 29)
+    x, y, z = root.T
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
+
+
 def _light(top: int) -> NDArray[np.float32]:
     """Return the linear light, 0 to 1, of the sRGB levels from 0 to `top`."""
     level = np.arange(top + 1) / top

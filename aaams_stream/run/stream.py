@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from aaams_stream.store import Header, Volume
 
 
+# Mean distance in L*a*b* between a volume's segments and the pictures drawn under it, beyond which
+# these are of another film: another encoding of the same one has about 1, other films 24 and more.
+_MOST_APART = 10.0
+_LOOK_EACH = 16  # frames; the first is looked at, too
+
+
 def stream(
     source: str | Path | Iterable[GivenFrame],
     params: Params | str | Path | None = None,
@@ -201,13 +207,21 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
                 f"{header.spec}: has changed since the volume was made; name the right file with "
                 "--source"
             )
-        if source is not None and not _may_be(header, frames):
+        known = source is None or same_source(header.fingerprint, frames.fingerprint)
+        if not known and not _may_be(header, frames):
             raise SourceError(
                 f"{source}: is not what the volume was made from ({header.spec}), by length and "
                 "content; name that one"
             )
         with closing(prefetch(frames, AHEAD, stop=frames.stop, deaf=frames.remote)) as pictures:
             for picture in islice(pictures, total):
+                if not known and count % _LOOK_EACH == 0:
+                    apart = _colours_apart(volume, count, picture.rgb)
+                    if apart > _MOST_APART:
+                        raise SourceError(
+                            f"{source}: is not what the volume was made from ({header.spec}), by "
+                            f"the colours of frame {count}; name that one"
+                        )
                 yield picture
                 count += 1
         if count < total:
@@ -218,11 +232,22 @@ def pictures_of(volume: Volume, source: str | Path | None) -> Generator[Frame]:
 
 
 def _may_be(header: Header, frames: Source) -> bool:
-    """Whether the pictures of a volume may come from a source, by what is known of both.
+    """Whether the pictures of a volume may come from a source that is not known to be its own.
 
-    Nothing is known of what ran live, and of addresses not what they hold.
+    Nothing is known of what ran live, and of addresses not what they hold: colours must tell.
     """
-    kept, found = header.fingerprint, frames.fingerprint
-    if kept is None or "://" in kept or frames.remote:
-        return True
-    return same_source(kept, found)
+    kept = header.fingerprint
+    return kept is None or "://" in kept or frames.remote
+
+
+def _colours_apart(volume: Volume, t: int, rgb: NDArray[np.uint8]) -> float:
+    """Return how far a picture is from the colours of a frame's segments, as a mean over pixels."""
+    from aaams_stream.core.features import lab_colours
+
+    rows, ids = volume.segments(t), volume.ids[t]
+    if not len(rows):
+        return 0.0
+    row = np.searchsorted(rows["id"], ids[ids > 0])
+    sums = np.stack([np.bincount(row, plane, len(rows)) for plane in rgb[ids > 0].T], axis=1)
+    gaps = np.linalg.norm(lab_colours(sums / rows["area"][:, None]) - rows["colour"], axis=1)
+    return float(np.average(gaps, weights=rows["area"]))

@@ -16,7 +16,7 @@ from aaams_stream.store.mend import write_whole
 from aaams_stream.store.open import lay_out
 from aaams_stream.store.shards import consolidate
 from aaams_stream.store.sweep import STATE
-from aaams_stream.store.validate import kept_record, read_record, sealed
+from aaams_stream.store.validate import check_nodes, kept_record, read_record, sealed
 from aaams_stream.store.writer import sink_errors
 
 
@@ -35,6 +35,9 @@ def restore_root(path: Target) -> bool:
     with sink_errors(path):
         lock = WriteLock(path, path)
         try:
+            packed = _is_packed(path)
+            if packed:  # the root document repeats those of all nodes
+                check_nodes(path, record)
             if not record["complete"]:
                 record["frames_committed"] = _frames_committed(path)
             memory = MemoryStore()
@@ -43,7 +46,7 @@ def restore_root(path: Target) -> bool:
             data = sync(memory.get(DOCUMENT, default_buffer_prototype()))
             assert data is not None
             write_whole(path / DOCUMENT, data.to_bytes())
-            if _is_packed(path):  # then it repeats the documents of all nodes
+            if packed:
                 consolidate(LocalStore(path))
         finally:
             lock.release()
@@ -86,7 +89,7 @@ def _frames_committed(path: Path) -> int:
 
 def _is_packed(path: Path) -> bool:
     try:
-        ids = array_in(open_group(path), "labels/ids/0")
+        ids = array_in(open_group(path / "labels"), "ids/0")
     except SinkError:
         return False
     return ids.files != ids.chunks

@@ -14,7 +14,7 @@ import numpy as np
 import zarr
 
 from aaams_stream import segment_video
-from aaams_stream.store.layout import CHUNK_FRAMES, FINAL_TABLES, KEY, SCHEMA, TABLES
+from aaams_stream.store.layout import CHUNK_FRAMES, COPY, FINAL_TABLES, KEY, SCHEMA, TABLES
 
 _FRAME = ("frames", "number of the frame, from 0")
 _LAB = "L\\*a\\*b\\* units"
@@ -178,5 +178,6 @@ def _attributes() -> str:
         "from others, and a region of interest as `roi`: a bit a pixel, row by row, deflated, in "
         "base64), `configuration` (every setting), `frames_committed`, `complete`, `ended` "
         "(`complete`, `damaged: …` or `interrupted`) and `counts` (identities and events). "
-        "`aaams-stream info VOLUME` prints them."
+        "`aaams-stream info VOLUME` prints them. The group `labels` repeats all of it as "
+        f"`{COPY}`, from which `check --repair` writes a damaged root document anew."
     )

@@ -164,3 +164,9 @@ def test_half_luma_has_half_the_resolution(shape, half):
 def test_as_rgb_refuses_what_is_no_image(image, message):
     with pytest.raises(ValueError, match=message):
         features.as_rgb(image)
+
+
+def test_lab_colours_are_those_of_the_planes():
+    rgb = np.random.default_rng(2).integers(0, 256, (9, 7, 3), np.uint8)
+    planes = features.lab_planes(rgb)[:, :, :7].reshape(3, -1).T
+    assert np.allclose(features.lab_colours(rgb.reshape(-1, 3)), planes, atol=0.02)

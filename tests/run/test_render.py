@@ -73,6 +73,9 @@ def test_render_never_draws_over_what_comes_now_where_a_volume_was_made_live(tmp
         next(replay(open_volume(path)))
     assert not (tmp_path / "o.mp4").exists()
     assert render_volume(path, tmp_path / "o.mp4", source=source) == 11
+    other = write_clip(tmp_path / "other.mkv", [255 - rgb for rgb in moving_frames(11)], rate=10)
+    with pytest.raises(SourceError, match=r"other\.mkv: is not what .* colours of frame 0"):
+        render_volume(path, tmp_path / "o.mp4", source=other, overwrite=True)
     write_clip(source, moving_frames(4), rate=10)
     with pytest.raises(SourceError, match="ended after 4 frames of 11"):
         render_volume(path, tmp_path / "o.mp4", source=source, overwrite=True)

@@ -111,6 +111,11 @@ def test_a_packed_volume_gets_its_root_back(copy, tmp_path):
     assert store.restore_root(packed)
     assert files(packed) == before
     assert store.is_packed(packed)
+    (packed / "zarr.json").write_text("")
+    (packed / "tracks/end/zarr.json").write_text("{")
+    with pytest.raises(SinkError, match=r"damaged \(tracks/end/zarr\.json"):
+        store.restore_root(packed)
+    assert (packed / "zarr.json").read_text() == ""
 
 
 def test_without_a_copy_the_error_says_what_is_left_to_do(copy, tmp_path):

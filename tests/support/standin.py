@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from aaams_stream.core.features import lab_colours
 from aaams_stream.model import (
     ADJACENCY_DTYPE,
     EVENT_DTYPE,
@@ -44,6 +45,7 @@ class SegmenterState:
 class Prepared:
     grey: Any  # (h, w) float64
     time: float | None
+    rgb: Any
 
 
 class Preparer:
@@ -51,7 +53,7 @@ class Preparer:
         self.params = params
 
     def prepare(self, rgb, time=None):
-        return Prepared(rgb.mean(axis=2), time)
+        return Prepared(rgb.mean(axis=2), time, rgb)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Labelled:
     state: SegmenterState
     ids: Any
     events: Any
+    rgb: Any
     explained: float = 0.5
 
     @property
@@ -93,7 +96,7 @@ class Segmenter:
         events["id"] = np.concatenate([births, deaths])
         events["kind"] = [EventKind.BIRTH] * len(births) + [EventKind.DEATH] * len(deaths)
         self.state = SegmenterState(index + 1, average, present)
-        return Labelled(prepared.time, self.state, ids, events)
+        return Labelled(prepared.time, self.state, ids, events, prepared.rgb)
 
 
 def describe(labelled):
@@ -102,6 +105,8 @@ def describe(labelled):
     segments = np.zeros(len(present), SEGMENT_DTYPE)
     segments["id"], segments["area"] = present, areas
     segments["mode"][:, 0] = np.bincount(inverse.ravel(), state.average.ravel()) / areas
+    colours = [np.bincount(inverse.ravel(), plane) for plane in labelled.rgb.reshape(-1, 3).T]
+    segments["colour"] = lab_colours(np.stack(colours, axis=1) / areas[:, None])
     segments["density"] = areas / ids.size
     for row, track_id in enumerate(present):
         y, x = np.nonzero(ids == track_id)
