@@ -218,6 +218,8 @@ class Params:
         Raises:
             ConfigError: a key is unknown, or its value out of range.
         """
+        if not isinstance(tables, Mapping):
+            raise ConfigError(f"expected tables of settings, got {kind_of(tables)}")
         changed = {}
         for table, values in tables.items():
             if table not in _names(self):
@@ -235,6 +237,8 @@ class Params:
         """
         params = self
         for text in assignments:
+            if not isinstance(text, str):
+                raise ConfigError(f"expected table.key=value, got {kind_of(text)}")
             name, equals, value = text.partition("=")
             table, dot, key = name.strip().partition(".")
             if not (equals and dot and key):

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Frame, FrameSegmentation, Timecode, same_source
 from aaams_stream.params import Params
+from aaams_stream.paths import kind_of
 from aaams_stream.run.region import read_roi
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
@@ -160,6 +161,8 @@ def replay(volume: Volume, source: str | Path | None = None) -> Generator[FrameS
         >>> [frame.index for frame in aaams.replay(aaams.open_volume("again.zarr"))]
         [0, 1, 2]
     """
+    if not hasattr(volume, "frame_count"):
+        raise ValueError(f"expected a volume, as open_volume gives it, got {kind_of(volume)}")
     times = volume.times
     with closing(pictures_of(volume, source)) as pictures:
         for t, picture in enumerate(pictures):

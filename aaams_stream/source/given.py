@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -72,12 +74,18 @@ class _GivenReader:
             if isinstance(given, Frame):
                 pixels, seconds = given.rgb, given.time
             elif isinstance(given, tuple):
+                if len(given) != 2:
+                    raise ValueError(
+                        f"frame {index}: expected an array, or one and its time, got {len(given)}"
+                    )
                 pixels, seconds = given
             else:
                 pixels, seconds = given, index / self.rate
             rgb = as_rgb(pixels)
             if rgb.dtype != np.uint8:
                 raise ValueError(f"a frame must be uint8, got {rgb.dtype}")
+            if not isinstance(seconds, numbers.Real) or not math.isfinite(seconds):
+                raise ValueError(f"frame {index}: its time must be seconds, got {seconds!r}")
             time = Fraction(seconds).limit_denominator(_PRECISION)
             yield Picture(time, np.array(rgb, np.uint8))
 

@@ -46,6 +46,8 @@ from aaams_stream.store.validate import kept_record, read_record, sealed
 from aaams_stream.store.volume import describe
 from aaams_stream.store.writer import VolumeWriter, drop_resume_state, load_state, sink_errors
 
+_QUALITY = "quality.json"  # a preview notes there where it gave less
+
 
 def create(
     path: Target,
@@ -67,6 +69,9 @@ def create(
     require_no_pattern(path)
     with sink_errors(path):
         path = path.resolve()  # a link stays one: what it points at is replaced
+        outer = next((folder for folder in path.parents if is_volume(folder)), None)
+        if outer is not None:
+            raise SinkError(f"{path}: lies in the volume {outer}; choose another name")
         path.parent.mkdir(parents=True, exist_ok=True)
         # whoever else begins a volume in this folder waits: from the first look to the last rename
         # nobody comes between, and what is left of an earlier try is of a process that is dead
@@ -87,6 +92,8 @@ def _create_alone(
     source = Path(header.spec)  # which is absolute if it is a file
     if source.is_absolute() and path in source.resolve().parents:
         raise SinkError(f"{path}: holds the source, {header.spec}; choose another name")
+    if taken:
+        require_nothing_else(path)
     with ExitStack() as stack, ExitStack() as failing:
         if path.is_dir():  # nobody writes to it, nor will before it is replaced
             stack.callback(WriteLock(path, path).release)
@@ -105,6 +112,17 @@ def _create_alone(
         writer = VolumeWriter(path, open_root(path, "r+"), lock)
         failing.pop_all()
         return writer
+
+
+def require_nothing_else(path: Path) -> None:
+    """Raise a SinkError if there is more in a volume than we wrote: it would go, too."""
+    ours = {"labels", "time", "0", *TABLES, *FINAL_TABLES, STATE, DOCUMENT, _QUALITY}
+    for entry in sorted(path.iterdir()):
+        if entry.name not in ours and not entry.name.startswith(".") and entry.suffix != ".partial":
+            raise SinkError(
+                f"{path}: holds {entry.name}, which is not of a volume and would be lost; move it "
+                "away, or choose another name"
+            )
 
 
 def lay_out(store: str | Store, header: Header, version: str, chunk_rows: int = ROWS) -> zarr.Group:

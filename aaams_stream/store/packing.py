@@ -24,7 +24,7 @@ from aaams_stream.store.bucket import AT_ONCE
 from aaams_stream.store.fence import FencedStore
 from aaams_stream.store.folders import is_volume
 from aaams_stream.store.lock import WriteLock
-from aaams_stream.store.open import require_replaceable
+from aaams_stream.store.open import require_nothing_else, require_replaceable
 from aaams_stream.store.root import open_root
 from aaams_stream.store.shards import consolidate, join_chunks, sharded
 from aaams_stream.store.stored import StoredArray
@@ -107,6 +107,7 @@ def _require_volume(place: Path, overwrite: bool) -> None:
         raise SinkError(f"{place}: exists and is not a volume of ours; choose another name")
     if not overwrite:
         raise SinkError(f"{place}: exists; --overwrite replaces it")
+    require_nothing_else(place)
 
 
 def _pack_behind(

@@ -116,6 +116,13 @@ def test_settings_survive_the_way_through_plain_tables():
     assert Params().updated(params.to_dict()) == params
 
 
+def test_what_is_no_settings_is_refused():
+    with pytest.raises(ConfigError, match="expected tables of settings, got int"):
+        Params().updated(3)
+    with pytest.raises(ConfigError, match="got int"):
+        Params().overridden([3])
+
+
 def test_a_configuration_error_is_both_ours_and_a_value_error():
     assert issubclass(ConfigError, AaamsError)
     assert issubclass(ConfigError, ValueError)

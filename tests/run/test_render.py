@@ -145,3 +145,8 @@ def test_render_draws_a_volume_seen_at_a_level(clip, tmp_path, monkeypatch):
     drawn.clear()
     render_volume(tmp_path / "a.zarr", tmp_path / "c.mp4", view="objects")
     np.testing.assert_array_equal(drawn[5][0], volume.at(segments=OBJECTS).ids[5])
+
+
+def test_replay_takes_a_volume_alone(clip):
+    with pytest.raises(ValueError, match="expected a volume, as open_volume gives it, got str"):
+        next(replay("a.zarr"))

@@ -72,3 +72,16 @@ def test_a_frame_of_another_type_is_refused_as_images_are():
         read([np.zeros((4, 4), np.float32)])
     with pytest.raises(ValueError, match="a frame must be uint8, got uint16"):
         read([np.zeros((4, 4), np.uint16)])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([(moving_frames(1)[0], float("nan"))], "frame 0: its time must be seconds, got nan"),
+        ([(moving_frames(1)[0], "1")], "frame 0: its time must be seconds, got '1'"),
+        ([(1, 2, 3)], "frame 0: expected an array, or one and its time, got 3"),
+    ],
+)
+def test_a_frame_that_is_none_is_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        read(given)

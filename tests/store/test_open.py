@@ -143,6 +143,28 @@ def test_create_replaces_an_existing_volume_only_on_demand(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.zarr"]
 
 
+def test_create_never_replaces_what_others_put_into_a_volume(tmp_path):
+    path = tmp_path / "a.zarr"
+    store.create(path, HEADER, VERSION).release()
+    (path / ".DS_Store").write_text("")
+    store.create(path, HEADER, VERSION, overwrite=True).release()
+    (path / "notes").mkdir()
+    with pytest.raises(SinkError, match=r"a\.zarr: holds notes, which .* would be lost"):
+        store.create(path, HEADER, VERSION, overwrite=True)
+    assert (path / "notes").is_dir()
+
+
+@pytest.mark.parametrize("name", ["b.zarr", "labels/b.zarr", "deep/down/b.zarr"])
+def test_create_puts_no_volume_into_another(tmp_path, name):
+    path = tmp_path / "a.zarr"
+    store.create(path, HEADER, VERSION).release()
+    before = files(path)
+    with pytest.raises(SinkError, match=r"lies in the volume .*a\.zarr"):
+        store.create(path / name, HEADER, VERSION)
+    assert files(path) == before
+    assert not (path / "deep").exists()
+
+
 def test_create_never_replaces_what_is_not_ours(tmp_path):
     folder = tmp_path / "thesis"
     folder.mkdir()
