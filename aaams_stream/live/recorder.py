@@ -13,10 +13,11 @@ import numpy as np
 from aaams_stream import __version__
 from aaams_stream.errors import AaamsError
 from aaams_stream.model import EVENT_DTYPE, EventKind, Frame, FrameSegmentation
-from aaams_stream.run.sink import VolumeSink
+from aaams_stream.run.sink import COMMIT_SECONDS, VolumeSink
 from aaams_stream.run.threads import AsyncSink
 
 if TYPE_CHECKING:
+    from fractions import Fraction
     from pathlib import Path
 
     from aaams_stream.live.kept import Folder
@@ -46,6 +47,7 @@ class Limits(NamedTuple):
 class Recorder:
     """Writes every frame it is given to the new volume `path`, until `close`.
 
+    Should the program die, what was committed is there, COMMIT_SECONDS ago at most and a chunk.
     To a reader the volume is like any other: the ids that are there when it begins are born in
     its first frame. Inside it a file of JSON tells from which frames on quality was which:
     `[{"frame": 0, "quality": "full quality"}, …]`.
@@ -61,10 +63,17 @@ class Recorder:
         writer = store.create(path, header, __version__)
         self._release = writer.release
         self._volume = volume = VolumeSink(writer)
+        committed: Fraction | None = None  # when, in the stream's time
 
         # knows the volume and not the recorder: a ring of references would keep its buffers
         def write(item: tuple[Frame, FrameSegmentation]) -> None:
+            nonlocal committed
             volume.append(*item)
+            time = item[0].time
+            committed = time if committed is None else committed
+            if volume.frames % store.CHUNK_FRAMES == 0 and time - committed >= COMMIT_SECONDS:
+                committed = time
+                volume.commit()
 
         self._stack = ExitStack()
         self._sink = self._stack.enter_context(AsyncSink(write, _BEHIND))

@@ -29,7 +29,7 @@ from aaams_stream.params import Params
 from aaams_stream.run.interrupt import Stopped, noting_stop
 from aaams_stream.run.progress import Progress, Tally
 from aaams_stream.run.render import render_volume
-from aaams_stream.run.sink import MARKS, VolumeSink, open_film
+from aaams_stream.run.sink import COMMIT_SECONDS, MARKS, VolumeSink, open_film
 from aaams_stream.run.stages import prepare_frames
 from aaams_stream.run.threads import AHEAD, BEHIND, AsyncSink, prefetch
 from aaams_stream.source import INTERRUPTED, local_file, open_source
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from aaams_stream.source import Source
 
 _log = logging.getLogger(__name__)
-# Between commits. One takes 0.2 s of processor time at 640x480, because it writes the last, partial
-# chunk of every column once more; a crash loses what came after it.
-COMMIT_SECONDS = 10.0
 MET_SHARE = 0.8  # of the segments wanted, below which somebody who asked for them is told
 _SILENCE = 0.3  # seconds after Ctrl-C in which an address must bring another frame
 

@@ -2,7 +2,8 @@
 
 python -m tests.fuzz --minutes 30 [--only NAME] [--seed N]
 
-A campaign is a module with `cases(seed)`, which draws one case after the other, for ever and the
+Most are modules with `cases(seed)`, which draws one case after the other, for ever and the
 same for a seed, and `Check`, which tries one in a folder of its own and returns what is wrong with
-it, or nothing. The ordinary tests try the first few of each.
+it, or nothing. `volumes`, `kills` and `races` have a `campaign` of their own. The ordinary tests
+try the first few of each.
 """

@@ -16,7 +16,7 @@ sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 from fuzz import containers  # noqa: E402  found only now
 from fuzz.harness import campaign  # noqa: E402
 
-NAMES = ("containers", "settings", "arguments", "volumes")
+NAMES = ("containers", "settings", "arguments", "volumes", "kills", "races")
 
 
 def tell(line: str) -> None:
@@ -26,7 +26,7 @@ def tell(line: str) -> None:
 
 def count(cases: int) -> None:
     """Say now and then how far a campaign is."""
-    if cases % (10 if cases < 100 else 100) == 0:
+    if cases % (10 if cases <= 200 else 100) == 0:
         print(f"{time.strftime('%H:%M:%S')} {cases} cases", flush=True)
 
 

@@ -21,7 +21,7 @@ from aaams_stream.live import LiveLoop, Recorder
 from aaams_stream.live.kept import Folder
 from aaams_stream.live.recorder import QUALITY_FILE, Limits, Recordings
 from aaams_stream.model import EventKind, Frame
-from aaams_stream.store import Header, VolumeWriter, open_volume
+from aaams_stream.store import Header, VolumeWriter, check, open_volume
 
 pytestmark = pytest.mark.usefixtures("compiled")
 HEADER = Header(
@@ -97,6 +97,18 @@ def test_recorder_leaves_nothing_in_memory(tmp_path):
         assert left() is None
     finally:
         gc.enable()
+
+
+def test_a_recording_that_dies_keeps_what_was_committed(tmp_path):
+    """At most ten seconds and a chunk are lost, however it ends: here nothing is finished."""
+    recorder, segmenter = Recorder(tmp_path / "a.zarr", HEADER), Segmenter(PARAMS)
+    for index, rgb in enumerate(moving_frames(30)):
+        recorder.put(Frame(index, Fraction(index), rgb), segmenter.step(rgb, index))
+    recorder.abandon()
+    volume = open_volume(tmp_path / "a.zarr")
+    assert (volume.complete, volume.frame_count) == (False, 16)
+    assert volume.ids[15].all()
+    assert check(tmp_path / "a.zarr").sound
 
 
 def test_recordings_finish_one_when_another_begins(tmp_path):

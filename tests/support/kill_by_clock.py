@@ -22,7 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from aaams_stream.run import segment_video
-from aaams_stream.run.segment_video import COMMIT_SECONDS, Job, run_job
+from aaams_stream.run.segment_video import Job, run_job
+from aaams_stream.run.sink import COMMIT_SECONDS
 from support import standin
 from support.clips import film_times
 from support.volumes import files
