@@ -45,7 +45,7 @@ from websockets.sync.client import ClientConnection, connect
 from aaams_stream.errors import AaamsError
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Commands
-from aaams_stream.live.server import PreviewServer
+from aaams_stream.live.server import NAME, PreviewServer
 from aaams_stream.live.wire import PICTURES, Encoder, framed
 from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params
@@ -302,7 +302,7 @@ def wire(loop: LiveLoop, count: int = 50) -> None:
     sizes: dict[str, list[int]] = {picture.name: [] for picture in PICTURES}
     for shown, _ in zip(loop.frames(), range(count), strict=False):
         for picture in PICTURES:
-            head, body = encoder.encode(shown, picture)
+            _, head, body = encoder.encode(shown, picture)
             sizes[picture.name].append(len(framed(head)) + 800 + len(body))  # with the status
     for picture in PICTURES:
         rate = min(25.0, 1 / picture.pause) if picture.pause else 25.0
@@ -397,7 +397,7 @@ def _serving() -> float:
     return sum(
         time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
         for thread in threading.enumerate()
-        if thread.name in ("preview-viewer", "preview-past") and thread.ident is not None
+        if thread.name.startswith(NAME) and thread.ident is not None
     )
 
 

@@ -40,29 +40,27 @@ class _Waiting(NamedTuple):
     """A connection that has not said yet what it wants."""
 
     address: str
-    port: Any
     since: float
 
 
 class Door:
-    """A listening socket to `websockets`, by its `fileno`, `accept` and `close`.
+    """Like a listening socket, by its `fileno`, `accept` and `close`.
 
-    `accept` hands out connections whose request is there to be read at once. `timeout`: seconds
-    after which sending to one of them fails.
+    `accept` hands out connections whose request is there to be read at once.
     """
 
-    def __init__(self, host: str, port: int, clock: Clock, timeout: float) -> None:
+    def __init__(self, host: str, port: int, clock: Clock) -> None:
         self.family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listening = socket.create_server((host, port), family=self.family, backlog=_BACKLOG)
         self._listening.setblocking(False)
         self._name = self._listening.getsockname()
-        self._clock, self._timeout = clock, timeout
+        self._clock = clock
         self._access: Access | None = None
         self._strangers = Allowance(_STRANGERS, int(2 * _STRANGERS), clock)
         self._friends = Allowance(_FRIENDS, int(2 * _FRIENDS), clock)
         self._waiting: dict[socket.socket, _Waiting] = {}  # in the order in which they came
         self._partly: set[socket.socket] = set()  # of these: those that have begun to speak
-        self._ready: collections.deque[tuple[socket.socket, Any]] = collections.deque()
+        self._ready: collections.deque[socket.socket] = collections.deque()
         self._bell, self._rope = socket.socketpair()  # readable: somebody is ready
         self._selector = selectors.DefaultSelector()
         self._closed = threading.Event()
@@ -81,11 +79,9 @@ class Door:
         """Return what becomes readable when `accept` has somebody."""
         return self._bell.fileno()
 
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next connection and its address; an OSError once the door is closed."""
-        if not self._bell.recv(1):
-            self._bell.close()
-            raise OSError("the door is closed")
+    def accept(self) -> socket.socket:
+        """Return the next connection, once there is one."""
+        self._bell.recv(1)
         return self._ready.popleft()
 
     def close(self) -> None:
@@ -93,18 +89,16 @@ class Door:
         if self._closed.is_set():
             return
         self._closed.set()
-        if self._thread.ident is None:
-            self._bell.close()  # else who accepts does so, at the end
-        else:
+        if self._thread.ident is not None:
             self._thread.join()
         self._listening.close()
         self._selector.close()
         for connection in self._waiting:
             connection.close()
         self._rope.close()
-        with contextlib.suppress(IndexError):
-            while True:
-                self._ready.popleft()[0].close()
+        self._bell.close()
+        for connection in self._ready:
+            connection.close()
 
     def _watch(self) -> None:
         self._selector.register(self._listening, selectors.EVENT_READ)
@@ -137,7 +131,7 @@ class Door:
             self._turn_away_first(same)
         elif len(self._waiting) >= _MOST_WAITING:
             self._turn_away_first(list(self._waiting))
-        self._waiting[connection] = _Waiting(address[0], address, self._clock.now())
+        self._waiting[connection] = _Waiting(address[0], self._clock.now())
         self._selector.register(connection, selectors.EVENT_READ)
         self._listen_to(connection)  # mostly the request is there already
 
@@ -171,9 +165,8 @@ class Door:
         if not (self._friends if friend else self._strangers).take():
             self._turn_away(connection)
             return
-        waiting = self._forget(connection)
-        connection.settimeout(self._timeout)
-        self._ready.append((connection, waiting.port))
+        self._forget(connection)
+        self._ready.append(connection)
         self._rope.send(b".")
 
     def _turn_away(self, connection: socket.socket) -> None:
@@ -181,9 +174,9 @@ class Door:
         with contextlib.suppress(OSError):
             connection.close()
 
-    def _forget(self, connection: socket.socket) -> _Waiting:
+    def _forget(self, connection: socket.socket) -> None:
         if connection in self._partly:
             self._partly.discard(connection)
         else:
             self._selector.unregister(connection)
-        return self._waiting.pop(connection)
+        del self._waiting[connection]
