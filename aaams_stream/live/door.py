@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0  # seconds in which a connection must have sent its request
 _LONGEST = 16384  # bytes of a request
+_UNHEARD = 32768  # bytes that the system keeps of what a connection says: more than is ever said
 _MOST_WAITING = 256
 _MOST_OF_AN_ADDRESS = 64
 _STRANGERS = 50.0  # requests a second without a token
 _FRIENDS = 200.0  # and with one: more is no viewer
 _BACKLOG = 128
+_HOLD = 0.001  # seconds between two of those who are turned away for being too many
 _LOOK = 0.05  # seconds between looks at requests that have come in part
 _REST = 0.25  # seconds between looks at the clock
 _END = b"\r\n\r\n"
@@ -53,6 +55,8 @@ class Door:
         self.family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listening = socket.create_server((host, port), family=self.family, backlog=_BACKLOG)
         self._listening.setblocking(False)
+        # who floods us is held up when this is full; those who come in have it from here
+        self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNHEARD)
         self._name = self._listening.getsockname()
         self._clock = clock
         self._access: Access | None = None
@@ -164,6 +168,7 @@ class Door:
         friend = found is not None and self._access.role(found[1].decode()) is not None
         if not (self._friends if friend else self._strangers).take():
             self._turn_away(connection)
+            self._closed.wait(_HOLD)  # else a flood would have us do nothing else
             return
         self._forget(connection)
         self._ready.append(connection)
