@@ -50,6 +50,7 @@ class Connection:
         self.deaf_until = 0.0
         self._protocol = ServerProtocol(max_size=_LONGEST, logger=LOGGER)
         self._out: deque[memoryview] = deque()  # what the system has not taken yet
+        self.queued = self.sent = 0  # bytes that were to be sent so far, and those of them that are
         self._pings = Allowance(_PINGS, 5, clock)
         self._ended = False  # the other side says nothing any more
 
@@ -57,11 +58,6 @@ class Connection:
     def is_open(self) -> bool:
         """Whether messages can be sent."""
         return self._protocol.state is State.OPEN and not self.over
-
-    @property
-    def has_taken_all(self) -> bool:
-        """Whether nothing that was sent waits here."""
-        return not self._out
 
     @property
     def events(self) -> int:
@@ -159,12 +155,15 @@ class Connection:
 
     def flush(self) -> None:
         """Hand on what is to be sent, as far as the system takes it."""
-        self._out.extend(map(memoryview, self._protocol.data_to_send()))
+        new = self._protocol.data_to_send()
+        self._out.extend(map(memoryview, new))
+        self.queued += sum(map(len, new))
         try:
             while self._out:
                 part = self._out[0]
                 if part:
                     sent = self.socket.send(part)
+                    self.sent += sent
                     if sent < len(part):
                         self._out[0] = part[sent:]
                         continue

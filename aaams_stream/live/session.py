@@ -50,6 +50,7 @@ class Session:
         self._last: object = None  # the frame that was sent last
         self._then: Encoded | None = None  # the same, of the past
         self._sent: float | None = None  # when, by the loop's clock; None: it has been shown
+        self._until = 0  # of all bytes to the viewer, the end of that
         self._pictured = False  # there was a picture in it
         self._at = -math.inf  # when the last picture was sent
         self._way = math.inf  # seconds that a message takes which says next to nothing
@@ -95,6 +96,7 @@ class Session:
             "viewers": self._site.viewers.count,
         }
         self._connection.send(framed(*message.heads, json.dumps(own)) + message.body)
+        self._until = self._connection.queued
 
     def hear(self, said: str | bytes) -> None:
         """Take what the viewer says."""
@@ -112,7 +114,7 @@ class Session:
         Since when the viewer has had it counts by his clock: a message of its own would cost as
         much as a frame.
         """
-        if self._sent is None or not self._connection.has_taken_all:
+        if self._sent is None or self._connection.sent < self._until:
             return  # it cannot have shown what it does not have
         now = self._site.loop.clock.now()
         way = max(now - 1e-3 * took - self._sent, 0.0)
