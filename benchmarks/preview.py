@@ -4,14 +4,18 @@
               painted into the frame's corner and read back from the page's canvas
     viewers   frames a second, and CPU milliseconds a frame of the preview's process, without
               viewers and with some, taking turns; of these, what the threads that serve viewers
-              take, and their share of the rest. The viewers live in a process of their own, and
-              quality never gives way, so that frames cost the same in every turn
+              take, and how much more that is than with none, as a share of all the rest. The
+              viewers live in a process of their own, and quality never gives way, so that frames
+              cost the same in every turn
     follow    milliseconds from a click in Chromium until the mask of what was clicked is on its
               canvas, and frames a second, segmented and shown, while it is followed
     wire      Mbit/s of the stream to the page in each of its qualities, at 25 frames a second
     attacks   frames a second while others send slow headers, floods of requests, of connections
               and of pings, over those undisturbed, taking turns; and the longest time until a new
-              viewer had a frame meanwhile. The attackers live in a process of their own
+              viewer had a frame meanwhile; besides, the share of a core that our threads spend
+              on it. The attackers live in a process of their own, which takes of the machine, too
+    memory    MB of the preview's process, minute by minute, while viewers come and go, look back,
+              click things and let them go; only where it is asked for
 
 The camera is not there: it repeats the frames of a clip at the given rate. Each clip is measured
 by itself. Prints tables.
@@ -21,6 +25,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
+import json
 import math
 import multiprocessing
 import os
@@ -31,10 +37,11 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -56,7 +63,7 @@ if TYPE_CHECKING:
 
 CELL, BITS = 8, 24  # the stamp: a row of black and white squares, milliseconds modulo 2**24
 SETTLE = 6.0  # seconds until kernels are loaded and the governor has found its place
-PARTS = ("glass", "viewers", "follow", "wire", "attacks")
+PARTS = ("glass", "viewers", "follow", "wire", "attacks", "memory")
 LOADED = 90  # frames of the clip that are kept
 
 # Notes when each stamp is first on the canvas; runs with the page's own painting.
@@ -147,7 +154,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="of each turn")
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--viewers", type=int, default=5)
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="measure only this")
+    parser.add_argument("--minutes", type=float, default=30.0, help="of `memory`")
+    parser.add_argument("--stay", type=float, default=2.0, help="of a viewer in `memory`, seconds")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS[:-1])
     parser.add_argument(
         "--hold", action="store_true", help="quality gives way in no case, glass to glass either"
     )
@@ -176,7 +185,7 @@ def measure(clip: str, args: argparse.Namespace) -> None:
         elif name in args.only and browser is not None:
             with preview(frames, args.rate, params, 0 if args.hold else None) as (loop, server):
                 part(loop, server, browser, args.seconds)
-    if {"wire", "viewers", "attacks"}.intersection(args.only):
+    if {"wire", "viewers", "attacks", "memory"}.intersection(args.only):
         with preview(frames, args.rate, params, fps=0) as (loop, server):
             if "wire" in args.only:
                 wire(loop)
@@ -184,6 +193,8 @@ def measure(clip: str, args: argparse.Namespace) -> None:
                 viewers(loop, server, args.viewers, args.seconds, args.turns)
             if "attacks" in args.only:
                 attacks(loop, server, args.seconds, args.turns)
+            if "memory" in args.only:
+                memory(server, args.viewers, args.minutes, args.stay)
 
 
 @contextlib.contextmanager
@@ -288,12 +299,13 @@ def viewers(loop: LiveLoop, server: PreviewServer, count: int, seconds: float, t
             process.join()
             while server.viewers:
                 time.sleep(0.05)
-    print("viewers  frames/s  CPU ms a frame  to serve them  of the rest  (medians)")
+    print("viewers  frames/s  CPU ms a frame  to serve them  than none, of the rest  (medians)")
+    none = statistics.median(served[0])  # every frame is encoded, to be looked back at
     for n in counts:
         rate, cost = statistics.median(rates[n]), statistics.median(costs[n])
         serving = statistics.median(served[n])
-        share = serving / (cost - serving)
-        print(f"{n:7d}  {rate:8.1f}  {cost:14.1f}  {serving:13.2f}  {share:11.1%}")
+        share = (serving - none) / (cost - serving)
+        print(f"{n:7d}  {rate:8.1f}  {cost:14.1f}  {serving:13.2f}  {share:+22.1%}")
 
 
 def wire(loop: LiveLoop, count: int = 50) -> None:
@@ -302,7 +314,7 @@ def wire(loop: LiveLoop, count: int = 50) -> None:
     sizes: dict[str, list[int]] = {picture.name: [] for picture in PICTURES}
     for shown, _ in zip(loop.frames(), range(count), strict=False):
         for picture in PICTURES:
-            head, body = encoder.encode(shown, picture)
+            _, head, body = encoder.encode(shown, picture)
             sizes[picture.name].append(len(framed(head)) + 800 + len(body))  # with the status
     for picture in PICTURES:
         rate = min(25.0, 1 / picture.pause) if picture.pause else 25.0
@@ -314,27 +326,105 @@ def attacks(loop: LiveLoop, server: PreviewServer, seconds: float, turns: int) -
     """Print what attacks cost the pipeline, and newcomers."""
     rates: dict[str, list[float]] = {name: [] for name in ("undisturbed", *ATTACKS)}
     waits: dict[str, list[float]] = {name: [] for name in rates}
+    ours: dict[str, list[float]] = {name: [] for name in rates}
     spawn = multiprocessing.get_context("spawn")
     for _ in range(turns):
         for name in rates:
             attacker = spawn.Process(target=attack, args=(name, server.url), daemon=True)
             attacker.start()
             time.sleep(1.5)
-            first, begun = _number(loop), time.monotonic()
+            first, begun, serving = _number(loop), time.monotonic(), _serving()
             while time.monotonic() - begun < seconds:
                 came = time.monotonic()
                 with _stream(server.url) as stream:
                     stream.recv()
                 waits[name].append(time.monotonic() - came)
                 time.sleep(0.5)
-            rates[name].append((_number(loop) - first) / (time.monotonic() - begun))
+            span = time.monotonic() - begun
+            rates[name].append((_number(loop) - first) / span)
+            ours[name].append((_serving() - serving) / span)
             attacker.terminate()
             attacker.join()
     quiet = statistics.median(rates["undisturbed"])
-    print("attack               frames/s  of undisturbed  a newcomer waits at most")
+    print("attack          frames/s  of undisturbed  CPU of ours  a newcomer waits at most")
     for name in rates:
-        rate = statistics.median(rates[name])
-        print(f"{name:20s} {rate:8.1f}  {rate / quiet:14.2f}  {max(waits[name]):20.2f} s")
+        rate, cpu = statistics.median(rates[name]), statistics.median(ours[name])
+        print(
+            f"{name:14s}  {rate:8.1f}  {rate / quiet:14.2f}  {cpu:11.1%}  "
+            f"{max(waits[name]):22.2f} s"
+        )
+
+
+def memory(server: PreviewServer, count: int, minutes: float, stay: float) -> None:
+    """Print what the process holds while viewers come and go."""
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=_come_and_go, args=(server.url, count, stay), daemon=True)
+    process.start()
+    held: list[float] = []
+    print("minute  MB  threads", flush=True)
+    for minute in range(1, math.ceil(minutes) + 1):
+        time.sleep(60 * min(1.0, minutes - minute + 1))
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        held.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+        print(f"{minute:6d}  {held[-1]:.1f}  {threading.active_count()}", flush=True)
+    process.terminate()
+    process.join()
+    late = held[len(held) // 2 :]
+    if len(late) > 1:
+        growth = np.polyfit(range(len(late)), late, 1)[0]
+        print(f"memory: {growth:+.2f} MB a minute in the second half")
+
+
+def _come_and_go(url: str, count: int, stay: float) -> None:
+    for number in range(count):
+        threading.Thread(target=_visit, args=(url, number, stay), daemon=True).start()
+        time.sleep(stay / count)
+    threading.Event().wait()
+
+
+def _visit(url: str, number: int, stay: float) -> None:
+    """Come, look on, do a thing or two, and leave, for ever; each other one without a word."""
+    for visit in itertools.count():
+        with contextlib.suppress(OSError, ConnectionClosed, TimeoutError):
+            stream = _stream(url)
+            until = time.monotonic() + stay
+            orders = iter(_wishes(visit + number))
+            while time.monotonic() < until:
+                message = stream.recv(timeout=5)
+                if isinstance(message, str):
+                    continue
+                stream.send("shown")
+                length = int.from_bytes(message[:4], "little")
+                head = json.loads(message[4 : 4 + length])
+                if "packed" in head and (wish := next(orders, None)) is not None:
+                    stream.send(json.dumps(wish(head, message[4 + length :])))
+            if visit % 2:
+                stream.socket.close()
+            else:
+                stream.close()
+
+
+def _wishes(visit: int) -> list[Callable[[dict[str, Any], bytes], dict[str, Any]]]:
+    """Return what a visitor asks for, each after a frame."""
+
+    def thing(head: dict[str, Any], body: bytes) -> dict[str, Any]:
+        ids = np.cumsum(np.frombuffer(zlib.decompress(body[: head["packed"]]), "<u4", head["rows"]))
+        return {"do": "follow", "ids": [int(ids[(17 * visit) % len(ids)])]}
+
+    def let_go(head: dict[str, Any], body: bytes) -> dict[str, Any]:
+        objects = head["objects"]
+        return {"do": "let go", "number": objects[0]["number"] if objects else 1}
+
+    def back(head: dict[str, Any], body: bytes) -> dict[str, Any]:
+        return {"do": "look", "number": head["past"][0]}
+
+    return [
+        thing,
+        back,
+        lambda *_: {"do": "look", "number": None},
+        lambda *_: {"do": "about", "id": 1},
+        let_go,
+    ]
 
 
 def attack(name: str, url: str) -> None:
@@ -393,11 +483,11 @@ def _stream(url: str) -> ClientConnection:
 
 
 def _serving() -> float:
-    """Return the CPU seconds that the threads have used that serve viewers."""
+    """Return the CPU seconds that the threads have used that serve viewers, and the door's."""
     return sum(
         time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
         for thread in threading.enumerate()
-        if thread.name in ("preview-viewer", "preview-past") and thread.ident is not None
+        if thread.name.startswith("preview-") and thread.ident is not None
     )
 
 

@@ -14,6 +14,8 @@ from aaams_stream.core.live_levels import cut_merges
 from aaams_stream.draw.views import boundaries, draw_view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from aaams_stream.live.clock import Clock
@@ -188,6 +190,11 @@ class Board:
         self._message = ""
         self._failure: BaseException | None = None
         self._closed = False
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called at every change; it must be quick, and ask nothing of us."""
+        self._listeners.append(listener)
 
     @property
     def newest(self) -> LiveFrame | None:
@@ -282,6 +289,8 @@ class Board:
         with self._changed:
             self._version += 1
             self._changed.notify_all()
+        for listener in self._listeners:
+            listener()
 
     def wait(self, version: int, timeout: float) -> tuple[int, LiveFrame | None]:
         """Wait until something is newer than `version`; return the version and newest frame."""

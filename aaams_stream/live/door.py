@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0  # seconds in which a connection must have sent its request
 _LONGEST = 16384  # bytes of a request
+_UNHEARD = 32768  # bytes that the system keeps of what a connection says: more than is ever said
 _MOST_WAITING = 256
 _MOST_OF_AN_ADDRESS = 64
 _STRANGERS = 50.0  # requests a second without a token
 _FRIENDS = 200.0  # and with one: more is no viewer
 _BACKLOG = 128
+_HOLD = 0.001  # seconds between two of those who are turned away for being too many
 _LOOK = 0.05  # seconds between looks at requests that have come in part
 _REST = 0.25  # seconds between looks at the clock
 _END = b"\r\n\r\n"
@@ -40,29 +42,29 @@ class _Waiting(NamedTuple):
     """A connection that has not said yet what it wants."""
 
     address: str
-    port: Any
     since: float
 
 
 class Door:
-    """A listening socket to `websockets`, by its `fileno`, `accept` and `close`.
+    """Like a listening socket, by its `fileno`, `accept` and `close`.
 
-    `accept` hands out connections whose request is there to be read at once. `timeout`: seconds
-    after which sending to one of them fails.
+    `accept` hands out connections whose request is there to be read at once.
     """
 
-    def __init__(self, host: str, port: int, clock: Clock, timeout: float) -> None:
+    def __init__(self, host: str, port: int, clock: Clock) -> None:
         self.family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listening = socket.create_server((host, port), family=self.family, backlog=_BACKLOG)
         self._listening.setblocking(False)
+        # who floods us is held up when this is full; those who come in have it from here
+        self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNHEARD)
         self._name = self._listening.getsockname()
-        self._clock, self._timeout = clock, timeout
+        self._clock = clock
         self._access: Access | None = None
         self._strangers = Allowance(_STRANGERS, int(2 * _STRANGERS), clock)
         self._friends = Allowance(_FRIENDS, int(2 * _FRIENDS), clock)
         self._waiting: dict[socket.socket, _Waiting] = {}  # in the order in which they came
         self._partly: set[socket.socket] = set()  # of these: those that have begun to speak
-        self._ready: collections.deque[tuple[socket.socket, Any]] = collections.deque()
+        self._ready: collections.deque[socket.socket] = collections.deque()
         self._bell, self._rope = socket.socketpair()  # readable: somebody is ready
         self._selector = selectors.DefaultSelector()
         self._closed = threading.Event()
@@ -81,11 +83,9 @@ class Door:
         """Return what becomes readable when `accept` has somebody."""
         return self._bell.fileno()
 
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next connection and its address; an OSError once the door is closed."""
-        if not self._bell.recv(1):
-            self._bell.close()
-            raise OSError("the door is closed")
+    def accept(self) -> socket.socket:
+        """Return the next connection, once there is one."""
+        self._bell.recv(1)
         return self._ready.popleft()
 
     def close(self) -> None:
@@ -93,18 +93,16 @@ class Door:
         if self._closed.is_set():
             return
         self._closed.set()
-        if self._thread.ident is None:
-            self._bell.close()  # else who accepts does so, at the end
-        else:
+        if self._thread.ident is not None:
             self._thread.join()
         self._listening.close()
         self._selector.close()
         for connection in self._waiting:
             connection.close()
         self._rope.close()
-        with contextlib.suppress(IndexError):
-            while True:
-                self._ready.popleft()[0].close()
+        self._bell.close()
+        for connection in self._ready:
+            connection.close()
 
     def _watch(self) -> None:
         self._selector.register(self._listening, selectors.EVENT_READ)
@@ -137,7 +135,7 @@ class Door:
             self._turn_away_first(same)
         elif len(self._waiting) >= _MOST_WAITING:
             self._turn_away_first(list(self._waiting))
-        self._waiting[connection] = _Waiting(address[0], address, self._clock.now())
+        self._waiting[connection] = _Waiting(address[0], self._clock.now())
         self._selector.register(connection, selectors.EVENT_READ)
         self._listen_to(connection)  # mostly the request is there already
 
@@ -170,10 +168,10 @@ class Door:
         friend = found is not None and self._access.role(found[1].decode()) is not None
         if not (self._friends if friend else self._strangers).take():
             self._turn_away(connection)
+            self._closed.wait(_HOLD)  # else a flood would have us do nothing else
             return
-        waiting = self._forget(connection)
-        connection.settimeout(self._timeout)
-        self._ready.append((connection, waiting.port))
+        self._forget(connection)
+        self._ready.append(connection)
         self._rope.send(b".")
 
     def _turn_away(self, connection: socket.socket) -> None:
@@ -181,9 +179,9 @@ class Door:
         with contextlib.suppress(OSError):
             connection.close()
 
-    def _forget(self, connection: socket.socket) -> _Waiting:
+    def _forget(self, connection: socket.socket) -> None:
         if connection in self._partly:
             self._partly.discard(connection)
         else:
             self._selector.unregister(connection)
-        return self._waiting.pop(connection)
+        del self._waiting[connection]

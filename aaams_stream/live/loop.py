@@ -219,9 +219,9 @@ class LiveLoop:
         """Counts what happens."""
         return self._board.version
 
-    def nudge(self) -> None:
-        """Let everyone who waits look again."""
-        self._board.touch()
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called whenever something happens; it must be quick."""
+        self._board.listen(listener)
 
     def recent(self, number: int) -> LiveFrame | None:
         """Return a frame of the last few; the newest if that one is gone."""

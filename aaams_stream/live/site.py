@@ -6,7 +6,6 @@ Nothing of a request ever becomes part of a path.
 from __future__ import annotations
 
 import json
-import threading
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -16,13 +15,12 @@ from websockets.http11 import Response
 
 from aaams_stream.live.page import build_page, title_of
 from aaams_stream.live.past import Past
-from aaams_stream.live.wire import Messages
+from aaams_stream.live.wire import PICTURES, Messages
 
 if TYPE_CHECKING:
     from websockets.http11 import Request
-    from websockets.sync.server import ServerConnection
 
-    from aaams_stream.live import LiveLoop
+    from aaams_stream.live import LiveFrame, LiveLoop
     from aaams_stream.live.access import Access, Role
     from aaams_stream.live.clock import Clock
     from aaams_stream.live.commands import Commands
@@ -37,23 +35,20 @@ class Viewers:
         self.count = 0
         self._clock = clock
         self._left_at: float | None = None
-        self._lock = threading.Lock()
 
     def enter(self) -> bool:
         """Count a viewer in; False if there are too many."""
-        with self._lock:
-            if self.count >= _MOST_VIEWERS:
-                return False
-            self.count += 1
-            self._left_at = None
-            return True
+        if self.count >= _MOST_VIEWERS:
+            return False
+        self.count += 1
+        self._left_at = None
+        return True
 
     def leave(self) -> None:
         """Count a viewer out."""
-        with self._lock:
-            self.count -= 1
-            if self.count == 0:
-                self._left_at = self._clock.now()
+        self.count -= 1
+        if self.count == 0:
+            self._left_at = self._clock.now()
 
     def idle(self, seconds: float) -> bool:
         """Tell whether there have been viewers and the last one left so long ago."""
@@ -68,10 +63,11 @@ class Site:
         self.loop, self.commands, self.access = loop, commands, access
         self.viewers = Viewers(loop.clock)
         self.messages = Messages(loop, title_of(loop.description))
-        self.past = Past(loop, self.messages.encoder)
+        self.past = Past()
         self._page = build_page()
+        self._kept: LiveFrame | None = None  # the frame that was kept last
 
-    def answer(self, connection: ServerConnection, request: Request) -> Response | None:
+    def answer(self, request: Request) -> Response | None:
         """Return what a request gets; None: it is the page's and may have the stream."""
         try:
             target = urlsplit(request.path)
@@ -92,10 +88,17 @@ class Site:
             )
         return _refusal(HTTPStatus.NOT_FOUND, "no such page")
 
-    def role(self, connection: ServerConnection) -> Role:
+    def role(self, request: Request) -> Role:
         """Return what a viewer may do who has been let in."""
-        assert connection.request is not None
-        return self.access.role(_token(connection.request.path)) or "guest"
+        return self.access.role(_token(request.path)) or "guest"
+
+    def keep_newest(self) -> None:
+        """Keep the newest frame, to be gone back to."""
+        shown = self.loop.wait(0, 0)[1]
+        if shown is not None and shown is not self._kept:
+            self._kept = shown
+            self.past.keep(self.messages.encoder.encode(shown, PICTURES[0]))
+            self.loop.past = self.past.numbers
 
 
 def _token(path: str) -> str:

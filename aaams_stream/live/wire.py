@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -70,11 +69,19 @@ PICTURES = (
 )
 
 
-class Message(NamedTuple):
-    """A message before its head is framed, and a frame or nothing."""
+class Encoded(NamedTuple):
+    """A frame as it is sent."""
 
-    head: dict[str, object]
+    number: int
+    sizes: str  # the numbers a reader needs to take the bytes apart, in JSON
     body: bytes
+
+
+class Message(NamedTuple):
+    """A message but for what is told to one viewer alone."""
+
+    heads: tuple[str, ...]  # JSON objects, which `framed` makes one
+    body: bytes  # a frame, or nothing
 
 
 class Messages:
@@ -83,33 +90,31 @@ class Messages:
     def __init__(self, loop: LiveLoop, title: str) -> None:
         self.encoder = Encoder()
         self._loop, self._title = loop, title
-        self._told: tuple[int, float, dict[str, object]] = (-1, 0.0, {})
+        self._told: tuple[int, float, str] = (-1, 0.0, "")
 
-    def message(
-        self, shown: LiveFrame | None, viewers: int, picture: Picture = PICTURES[0]
-    ) -> Message:
+    def message(self, shown: LiveFrame | None, picture: Picture = PICTURES[0]) -> Message:
         """Return the state of things, and a frame if there is a new one."""
-        if shown is None:
-            return Message(self._head(viewers), b"")
-        return self.past_message(*self.encoder.encode(shown, picture), viewers)
+        return self.past_message(None if shown is None else self.encoder.encode(shown, picture))
 
-    def past_message(self, sizes: dict[str, object], body: bytes, viewers: int) -> Message:
+    def past_message(self, kept: Encoded | None) -> Message:
         """Return the state of things with a frame that is encoded already."""
-        return Message({**self._head(viewers), **sizes}, body)
+        if kept is None:
+            return Message((self._head(),), b"")
+        return Message((self._head(), kept.sizes), kept.body)
 
-    def _head(self, viewers: int) -> dict[str, object]:
+    def _head(self) -> str:
         """Return the status, which several viewers of a frame are told in the same words."""
         version, now = self._loop.version, self._loop.clock.now()
         if self._told[0] != version or not 0 <= now - self._told[1] < _SAME:
             status = self._loop.status
             head = {name: getattr(status, name) for name in _FIELDS}
-            self._told = version, now, {**head, "source": self._title, "now": now}
-        return {**self._told[2], "viewers": viewers}
+            self._told = version, now, json.dumps({**head, "source": self._title, "now": now})
+        return self._told[2]
 
 
-def framed(head: dict[str, object]) -> bytes:
-    """Return a head as bytes, with their number before them."""
-    text = json.dumps(head).encode()
+def framed(*heads: str) -> bytes:
+    """Return JSON objects, none of them empty, as the bytes of one, with their number before."""
+    text = f"{{{', '.join(head[1:-1] for head in heads)}}}".encode()
     return len(text).to_bytes(4, "little") + text
 
 
@@ -117,26 +122,29 @@ class Encoder:
     """Encodes the labels of a frame once, and its picture once for each quality asked for."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._made_for: tuple[int, int] | None = None  # number and revision of a frame
-        self._sizes: dict[str, object] = {}
+        self._sizes = ""
         self._packed = b""
         self._pictures: dict[str, bytes] = {}
+        self._made: dict[str, Encoded] = {}
         # of JPEG, and how much smaller it is still: found for each kind of picture
         self._found: dict[str, tuple[int, float]] = {}
 
-    def encode(self, shown: LiveFrame, picture: Picture) -> tuple[dict[str, object], bytes]:
-        """Return the numbers a reader needs to take the bytes apart, and the bytes."""
-        with self._lock:
-            asked = (shown.number, shown.revision)
-            if self._made_for != asked:
-                self._sizes, self._packed = pack_labels(shown)
-                if self._made_for is None or self._made_for[0] != shown.number:
-                    self._pictures = {}
-                self._made_for = asked
+    def encode(self, shown: LiveFrame, picture: Picture) -> Encoded:
+        """Return the frame as it is sent."""
+        asked = (shown.number, shown.revision)
+        if self._made_for != asked:
+            sizes, self._packed = pack_labels(shown)
+            self._sizes = json.dumps(sizes)
+            if self._made_for is None or self._made_for[0] != shown.number:
+                self._pictures = {}
+            self._made, self._made_for = {}, asked
+        if picture.name not in self._made:
             if picture.name not in self._pictures:
                 self._pictures[picture.name] = self._encode_picture(shown, picture)
-            return self._sizes, self._packed + self._pictures[picture.name]
+            body = self._packed + self._pictures[picture.name]
+            self._made[picture.name] = Encoded(shown.number, self._sizes, body)
+        return self._made[picture.name]
 
     def _encode_picture(self, shown: LiveFrame, picture: Picture) -> bytes:
         """Return the picture as JPEG, as good as there is room for; the next one learns from it."""

@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.clocks import HandClock
-from support.live import preview, wait_until
+from support.live import preview, wait_until, watch
 from support.viewers import Viewer, ask
 
 from aaams_stream.live import door
 from aaams_stream.live.limits import Allowance
-from aaams_stream.live.session import NAME
 
 pytestmark = pytest.mark.usefixtures("compiled")
 BEGUN = b"GET /stream HTTP/1.1\r\nHost: x\r\n"
@@ -39,7 +38,9 @@ def is_open(connection):
 
 @pytest.mark.parametrize("begun", [b"", BEGUN])
 def test_door_lets_a_newcomer_in_past_any_number_of_slow_ones(tmp_path, begun):
-    with preview(tmp_path) as (_, server), contextlib.ExitStack() as stack:
+    with preview(tmp_path) as (loop, server), contextlib.ExitStack() as stack:
+        watch(loop, 1)
+        threads = threading.active_count()
         slow = [stack.enter_context(connect(server.url)) for _ in range(300)]
         for connection in slow:
             with contextlib.suppress(ConnectionError):  # it had to make room
@@ -50,7 +51,7 @@ def test_door_lets_a_newcomer_in_past_any_number_of_slow_ones(tmp_path, begun):
         assert ask(server.url, "/")[0] == 200
         wait_until(lambda: sum(map(is_open, slow)) <= door._MOST_OF_AN_ADDRESS)
         assert is_open(slow[-1])
-        wait_until(lambda: not [t for t in threading.enumerate() if t.name == NAME])
+        assert threading.active_count() <= threads
 
 
 @pytest.mark.parametrize("begun", [b"", BEGUN])

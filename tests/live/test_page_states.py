@@ -23,7 +23,7 @@ from aaams_stream.errors import SourceError
 from aaams_stream.live import LiveLoop
 from aaams_stream.live.commands import Commands
 from aaams_stream.live.server import PreviewServer
-from aaams_stream.live.wire import Messages
+from aaams_stream.live.session import Session
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -162,24 +162,15 @@ def test_page_says_why_it_has_failed(browser, tmp_path):
 
 
 def test_page_says_that_the_preview_does_not_answer(page, site, monkeypatch):
-    """The server stands still: a heartbeat would have come."""
-    go_on = threading.Event()
-    head = Messages._head
-
-    def wait(messages, viewers):
-        assert go_on.wait(SECONDS)
-        return head(messages, viewers)
-
-    monkeypatch.setattr(Messages, "_head", wait)
-    try:
-        wait_for_state(page, "silent")
-        page.click("#picture")  # questions are answered all the same
-        page.wait_for_selector("#known", state="visible")
-        check(page, "silent", "no answer for", "does not answer")
-        assert page.inner_text("#fps") == page.inner_text("#latency") == "–"
-        assert page.is_disabled("#pause")
-    finally:
-        go_on.set()
+    """Nothing of the stream comes, where a heartbeat would have."""
+    monkeypatch.setattr(Session, "go_on", lambda session, now: None)
+    wait_for_state(page, "silent")
+    page.click("#picture")  # questions are answered all the same
+    page.wait_for_selector("#known", state="visible")
+    check(page, "silent", "no answer for", "does not answer")
+    assert page.inner_text("#fps") == page.inner_text("#latency") == "–"
+    assert page.is_disabled("#pause")
+    monkeypatch.undo()
     wait_for_state(page, "running")
 
 

@@ -48,7 +48,7 @@ def shown():
 
 def test_frame_that_is_sent_has_no_segment_outside(shown):
     _, frame = shown
-    sizes, data = Encoder().encode(frame, PICTURES[0])
+    _, sizes, data = Encoder().encode(frame, PICTURES[0])
     seen = unpack(framed(sizes) + data, outside=0)
     np.testing.assert_array_equal(seen.ids, frame.segmentation.ids)
     np.testing.assert_array_equal(seen.ids > 0, DISC)
