@@ -261,12 +261,28 @@ def prepare_workers(client: Client, requests: Sequence[Request]) -> list[str]:
     }
     for host, future in compiling.items():
         try:
+            _await(client, future)
             future.result()
         except Exception as error:  # of the compiler, or the workers died of it
             raise ConfigError(
                 f"--dask: the kernels cannot be compiled on {host} ({_line(error)})"
             ) from error
     return warnings
+
+
+def _await(client: Client, future: Any) -> None:
+    """Wait until a task is done, or failed; a TimeoutError where the workers go and stay away.
+
+    The scheduler would wait for others for ever.
+    """
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    while not done.wait(_WORKERS):
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            with suppress(TimeoutError):  # those that die may be on their way back
+                client.wait_for_workers(1, timeout=_WORKERS)
+                continue
+            raise TimeoutError("its workers died of it; their logs tell why")
 
 
 def require_workers(

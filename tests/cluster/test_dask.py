@@ -15,6 +15,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from distributed import LocalCluster
 from support import ROOT
 from support.threads import PATIENCE
 from support.volumes import files
@@ -220,6 +221,36 @@ def test_workers_that_cannot_compile_are_told_of(client, monkeypatch):
     monkeypatch.setattr("aaams_stream.cluster.connect.compile_here", fail)
     with pytest.raises(ConfigError, match=r"cannot be compiled on .* \(no luck\)$"):
         prepare_workers(client, [])
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_die_as_they_compile_are_told_of(client, monkeypatch):
+    monkeypatch.setattr("aaams_stream.cluster.connect.compile_here", die)
+    with pytest.raises(ConfigError, match=r"cannot be compiled on \S+ \(.* workers died") as told:
+        prepare_workers(client, [])
+    assert "\n" not in str(told.value)
+    client.wait_for_workers(2, timeout=PATIENCE)
+
+
+def test_a_last_worker_that_dies_as_it_compiles_is_told_of(monkeypatch):
+    """Nobody begins it anew, and the task would wait for others for ever."""
+    monkeypatch.setattr("aaams_stream.cluster.connect.compile_here", die)
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+        words = ["-m", "distributed.cli.dask_worker", cluster.scheduler_address]
+        words += ["--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        worker = subprocess.Popen([sys.executable, *words], cwd=ROOT, stderr=subprocess.DEVNULL)
+        try:
+            with connected(cluster.scheduler_address) as client:
+                client.wait_for_workers(1, timeout=PATIENCE)
+                monkeypatch.setattr("aaams_stream.cluster.connect._WORKERS", 0.5)
+                with pytest.raises(ConfigError, match=r"on \S+ \(its workers died of it; their"):
+                    prepare_workers(client, [])
+        finally:
+            worker.kill()
+            worker.wait()
 
 
 def test_a_worker_that_dask_gives_up_is_replaced():
