@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from aaams_stream import __version__
 from aaams_stream import store as stores
-from aaams_stream.cluster.engines import Engine, News, Outcome
+from aaams_stream.cluster.engines import Engine, News, Outcome, TaskError
 from aaams_stream.cluster.film import Film, remove_parts
 from aaams_stream.cluster.part import require_folder
 from aaams_stream.cluster.plan import Request, Survey, local_store
@@ -33,7 +33,9 @@ from aaams_stream.run.segment_video import (
 )
 from aaams_stream.source import local_file, open_source
 
-LEAD = 12  # frames by which stretches overlap
+# Frames by which stretches overlap: half of one, and no more than `_LEAD`. What a stretch begins
+# with comes and goes more often than what has been under way, and settles in about a second or two.
+_LEAST_LEAD, _LEAD = 12, 48
 _POLL = 0.2  # seconds between looks at what there is to do
 _PATIENCE = 60.0  # seconds for parts to finish the chunk at hand after Ctrl-C
 _SMOOTH = 0.2  # of the pace
@@ -60,8 +62,9 @@ def prepare(job: Job, stretch: float | Fraction | None = None, spacing: int | No
         if job.overlay is not None:
             check_video_target(job.overlay, True, source=local_file(job.source), volume=store)
         job = dataclasses.replace(job, source=frames.spec, store=store.resolve())
-    said = json.dumps({**header.to_record(), "version": __version__}, sort_keys=True)
-    request = Request(job, said, length=length, lead=LEAD if length else 0)
+    lead = lead_of(length)
+    about = {**header.to_record(), "version": __version__, "lead": lead}
+    request = Request(job, json.dumps(about, sort_keys=True), length=length, lead=lead)
     if spacing is not None:
         request = dataclasses.replace(request, spacing=spacing)
     resumed = stores.is_volume(job.store) and not job.overwrite
@@ -77,7 +80,11 @@ def prepare(job: Job, stretch: float | Fraction | None = None, spacing: int | No
         writer = stores.create(job.store, header, __version__, overwrite=job.overwrite)
     try:
         known = Survey.load(request.folder)
-        if writer.complete or job.overwrite or (known is not None and known.header != said):
+        if (
+            writer.complete
+            or job.overwrite
+            or (known is not None and known.header != request.header)
+        ):
             remove_parts(request)
         if not writer.complete:
             require_folder(request)
@@ -100,13 +107,18 @@ def _length(stretch: float | Fraction, rate: Fraction) -> int:
     if not isinstance(stretch, numbers.Real) or not math.isfinite(stretch):
         raise ConfigError(f"stretch must be a number of seconds, got {stretch!r}")
     length = round(Fraction(stretch) * rate)
-    least = 2 * LEAD
+    least = 2 * _LEAST_LEAD
     if not length >= least:
         raise ConfigError(
             f"--stretch must be at least {least} frames ({float(least / rate):.3g} s), got "
             f"{float(stretch):g} s"
         )
     return length
+
+
+def lead_of(length: int) -> int:
+    """Return by how many frames a stretch of a length begins earlier than it counts."""
+    return min(length // 2, _LEAD)
 
 
 @dataclass(slots=True)
@@ -243,7 +255,9 @@ def _take(standing: Standing, outcome: Outcome, engine: Engine) -> None:
     if not isinstance(error, AaamsError):
         task, film = outcome.task, standing.film.request.job
         what = f"the part from frame {task.number} on" if task.kind == "part" else task.kind
-        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        text = str(error)
+        if not isinstance(error, TaskError):
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         error = SinkError(
             f"{film.store}: {what} failed on every worker that tried ({text}); what is done is "
             "kept: run the same again to go on"

@@ -60,7 +60,7 @@ class GuardedStore(LocalStore):
         return self._handle is None or os.path.samestat(os.fstat(self._handle), found)
 
     def put(self, key: str, data: bytes) -> None:
-        """Write a key as `set` does, on this thread: to ask Zarr's takes longer than the writing."""
+        """Write a key as `set` does, on this thread: asking Zarr's takes longer than writing."""
         self._require()
         path = self.root / key
         partial = path.with_suffix(f".{uuid.uuid4().hex}.partial")

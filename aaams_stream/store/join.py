@@ -264,7 +264,7 @@ class _Rows:
         return {name: column[order] for name, column in columns.items()}
 
     def _read(self, first: int, last: int) -> dict[str, NDArray[Any]]:
-        """Return rows `first` to `last` of the part's own; each chunk is decoded once, as a rule."""
+        """Return rows `first` to `last` of the part's own; a chunk is decoded once, as a rule."""
         found: dict[str, list[NDArray[Any]]] = {name: [] for name in self._coders}
         size = self._coders["frame"].shape[-1]
         for chunk in range(first // size, -(-last // size)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,6 +159,23 @@ def test_a_task_that_always_raises_is_an_error_in_a_line(job, client, monkeypatc
     assert "the part from frame 0 on failed on every worker that tried (RuntimeError: no luck)" in (
         str(standing.error)
     )
+
+
+def fail_beyond_words(*_):
+    error = RuntimeError("no luck")
+    error.reason = lambda: None  # which cannot be sent
+    raise error
+
+
+def fail_deeply(*_):
+    return fail_deeply(*_)
+
+
+@pytest.mark.parametrize("work", [fail_beyond_words, fail_deeply])
+def test_a_task_whose_error_cannot_be_sent_is_not_waited_for(job, client, monkeypatch, work):
+    monkeypatch.setattr(Film, "begin", lambda film: [Task(PART, 0, work, (film.request,), 0.0)])
+    standing = run(job, client)
+    assert re.search(r"\((RuntimeError: no luck|RecursionError: .*)\)", str(standing.error))
 
 
 def test_one_film_that_fails_leaves_the_others_alone(job, one_pass, client, monkeypatch):

@@ -14,7 +14,7 @@ from support.volumes import files
 
 from aaams_stream import open_volume, segment_video
 from aaams_stream.cluster.engines import DaskEngine, SerialEngine
-from aaams_stream.cluster.run import LEAD, prepare, run_films
+from aaams_stream.cluster.run import lead_of, prepare, run_films
 from aaams_stream.errors import SinkError
 from aaams_stream.model import Clip
 from aaams_stream.params import Params
@@ -90,7 +90,7 @@ def test_a_stretched_volume_says_so_and_is_not_gone_on_with_otherwise(stretched,
 
 
 def test_a_film_that_ends_within_a_lead_has_no_stretch_of_nothing(scene, settings, tmp_path):
-    frames = 50 - LEAD + 3  # the second lead is begun, and not come to its end
+    frames = 50 - lead_of(25) + 3  # the second lead is begun, and not come to its end
     job = Job(scene, tmp_path / "scene.zarr", settings, clip=Clip(duration=frames / 25))
     (standing,) = run_films([prepare(job, STRETCH)], SerialEngine())
     assert standing.error is None
@@ -103,16 +103,18 @@ def overlaps(*pairs):
     return Overlaps(first.astype(np.uint32), second.astype(np.uint32), pixels, none, none)
 
 
-def test_match_joins_those_that_are_the_best_of_each_other():
+def test_match_joins_those_that_share_most_first():
     assert match(overlaps((1, 1, 60), (1, 2, 40), (2, 2, 60))) == {1: 1, 2: 2}
     assert match(overlaps((1, 1, 40), (1, 2, 30), (1, 3, 30))) == {1: 1}
     assert match(overlaps((1, 1, 50), (2, 1, 50))) == {1: 1}  # ties go to the lowest
-    assert match(overlaps((1, 1, 30), (1, 2, 40), (2, 2, 90))) == {2: 2}  # 1 likes 2, which has 2
+    # 1 likes 2 best, which has 2; so it is the other that it became
+    assert match(overlaps((1, 1, 30), (1, 2, 40), (2, 2, 90))) == {2: 2, 1: 1}
 
 
-def test_match_wants_a_fifth_of_both():
-    assert match(overlaps((1, 1, 19), *((1, k, 9) for k in range(2, 12)))) == {}
-    assert match(overlaps((1, 1, 25), *((1, k, 9) for k in range(2, 12)))) == {1: 1}
+def test_match_wants_a_tenth_of_both():
+    assert match(overlaps((1, 1, 9), *((k, 1, 9) for k in range(2, 12)), (1, 2, 91))) == {2: 1}
+    assert match(overlaps((1, 1, 9), (2, 1, 91))) == {1: 2}
+    assert match(overlaps((1, 1, 11), (1, 2, 89), (2, 2, 95))) == {2: 2, 1: 1}
 
 
 def test_repair_of_a_stretched_volume_is_refused_in_words(stretched, tmp_path):
