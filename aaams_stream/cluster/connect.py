@@ -265,13 +265,13 @@ def prepare_workers(client: Client, requests: Sequence[Request]) -> list[str]:
                 f"--dask: the kernels cannot be compiled on {name} ({_line(error)})"
             ) from error
         finally:
-            client.cancel([future])
+            future.release()
     return warnings
 
 
 def _place(worker: str) -> str:
     """Return the machine in the address of a worker."""
-    from distributed.comm import get_address_host
+    from distributed.comm.addressing import get_address_host
 
     return str(get_address_host(worker))
 

@@ -33,9 +33,7 @@ from aaams_stream.run.segment_video import (
 )
 from aaams_stream.source import local_file, open_source
 
-# Frames by which stretches overlap: half of one, and no more than `_LEAD`. What a stretch begins
-# with comes and goes more often than what has been under way, and settles in about a second or two.
-_LEAST_LEAD, _LEAD = 12, 48
+LEAD = 12  # frames by which stretches overlap; with more, ids go on no better
 _POLL = 0.2  # seconds between looks at what there is to do
 _PATIENCE = 60.0  # seconds for parts to finish the chunk at hand after Ctrl-C
 _SMOOTH = 0.2  # of the pace
@@ -62,9 +60,8 @@ def prepare(job: Job, stretch: float | Fraction | None = None, spacing: int | No
         if job.overlay is not None:
             check_video_target(job.overlay, True, source=local_file(job.source), volume=store)
         job = dataclasses.replace(job, source=frames.spec, store=store.resolve())
-    lead = lead_of(length)
-    about = {**header.to_record(), "version": __version__, "lead": lead}
-    request = Request(job, json.dumps(about, sort_keys=True), length=length, lead=lead)
+    said = json.dumps({**header.to_record(), "version": __version__}, sort_keys=True)
+    request = Request(job, said, length=length, lead=LEAD if length else 0)
     if spacing is not None:
         request = dataclasses.replace(request, spacing=spacing)
     resumed = stores.is_volume(job.store) and not job.overwrite
@@ -83,7 +80,7 @@ def prepare(job: Job, stretch: float | Fraction | None = None, spacing: int | No
         if (
             writer.complete
             or job.overwrite
-            or (known is not None and known.header != request.header)
+            or (known is not None and known.header != said)
         ):
             remove_parts(request)
         if not writer.complete:
@@ -107,18 +104,13 @@ def _length(stretch: float | Fraction, rate: Fraction) -> int:
     if not isinstance(stretch, numbers.Real) or not math.isfinite(stretch):
         raise ConfigError(f"stretch must be a number of seconds, got {stretch!r}")
     length = round(Fraction(stretch) * rate)
-    least = 2 * _LEAST_LEAD
+    least = 2 * LEAD
     if not length >= least:
         raise ConfigError(
             f"--stretch must be at least {least} frames ({float(least / rate):.3g} s), got "
             f"{float(stretch):g} s"
         )
     return length
-
-
-def lead_of(length: int) -> int:
-    """Return by how many frames a stretch of a length begins earlier than it counts."""
-    return min(length // 2, _LEAD)
 
 
 @dataclass(slots=True)

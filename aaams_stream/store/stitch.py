@@ -22,7 +22,6 @@ from aaams_stream.store.volume import Volume, open_volume
 # Of both, that two ids have in common which are the same. A part begins as a single image does, and
 # cuts large areas otherwise than what has been under way for long.
 _SHARE = 0.1
-_COMPARED = 12  # frames before a seam, at most
 _MOST = 0.5  # of an id that ends at a seam, in the one that it is said to have merged into
 
 
@@ -55,17 +54,13 @@ class Seam:
 
 
 def find_overlaps(before: Path, after: Path, lead: int) -> Overlaps:
-    """Compare the last frames of a part with those of the one that follows, which has `lead` more.
-
-    The newest of them alone: what has just begun is still settling.
-    """
+    """Compare the last `lead` frames of a part with the first of the one that follows."""
     one, other = open_volume(before), open_volume(after)
-    skip = max(0, lead - _COMPARED)
     start = one.frame_count - lead
-    mine, my_row = _rows_of(one, start + skip, start + lead)
-    theirs, their_row = _rows_of(other, skip, lead)
+    mine, my_row = _rows_of(one, start, one.frame_count)
+    theirs, their_row = _rows_of(other, 0, lead)
     counts = np.zeros(len(mine) * len(theirs), np.int64)
-    for t in range(skip, lead):
+    for t in range(lead):
         here, there = one.ids[start + t], other.ids[t]
         inside = (here > 0) & (there > 0)  # of the region of interest
         pair = my_row[here[inside]] * len(theirs) + their_row[there[inside]]

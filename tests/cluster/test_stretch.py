@@ -14,7 +14,7 @@ from support.volumes import files
 
 from aaams_stream import open_volume, segment_video
 from aaams_stream.cluster.engines import DaskEngine, SerialEngine
-from aaams_stream.cluster.run import lead_of, prepare, run_films
+from aaams_stream.cluster.run import LEAD, prepare, run_films
 from aaams_stream.errors import SinkError
 from aaams_stream.model import Clip
 from aaams_stream.params import Params
@@ -90,7 +90,7 @@ def test_a_stretched_volume_says_so_and_is_not_gone_on_with_otherwise(stretched,
 
 
 def test_a_film_that_ends_within_a_lead_has_no_stretch_of_nothing(scene, settings, tmp_path):
-    frames = 50 - lead_of(25) + 3  # the second lead is begun, and not come to its end
+    frames = 50 - LEAD + 3  # the second lead is begun, and not come to its end
     job = Job(scene, tmp_path / "scene.zarr", settings, clip=Clip(duration=frames / 25))
     (standing,) = run_films([prepare(job, STRETCH)], SerialEngine())
     assert standing.error is None
