@@ -252,7 +252,7 @@ def prepare_workers(client: Client, requests: Sequence[Request]) -> list[str]:
     # By machine: one worker by name would not be waited for where it begins anew under another, and
     # Dask's tasks that may go elsewhere are forgotten where there is nobody for a moment.
     places = {name: _place(worker) for name, worker in hosts.items()}
-    compiling = {
+    compiling: dict[str, Any] = {
         name: client.submit(compile_here, workers=[place], key=f"compile-{tag}-{name}", pure=False)
         for name, place in places.items()
     }

@@ -77,11 +77,7 @@ def prepare(job: Job, stretch: float | Fraction | None = None, spacing: int | No
         writer = stores.create(job.store, header, __version__, overwrite=job.overwrite)
     try:
         known = Survey.load(request.folder)
-        if (
-            writer.complete
-            or job.overwrite
-            or (known is not None and known.header != said)
-        ):
+        if writer.complete or job.overwrite or (known is not None and known.header != said):
             remove_parts(request)
         if not writer.complete:
             require_folder(request)

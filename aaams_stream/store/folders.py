@@ -47,11 +47,8 @@ def is_volume(given: str | Path | Address) -> bool:
     """Whether there is a volume of ours, of whatever schema version, in a folder or elsewhere."""
     if is_address(given) and scheme_of(str(given)) not in (*BUCKETS, *WEB, "file"):
         return False  # a stream of video, say
-    path: Target
-    if isinstance(given, Path) and named_archive(given) is None:
-        path = given
-    else:
-        path = target_of(given)
+    archive = named_archive(given) is not None
+    path = target_of(given) if archive or not isinstance(given, Path) else given
     try:
         attributes = json.loads(read_document(path, ""))["attributes"]
     except SinkError:
