@@ -275,7 +275,7 @@ class _Rows:
                 self._held = chunk
             begin, end = max(first - chunk * size, 0), min(last - chunk * size, size)
             for name, block in self._blocks.items():
-                found[name].append(block[..., begin:end].T)
+                found[name].append(block[..., begin:end].T.copy())  # the block is used again
         return {name: np.concatenate(pieces) for name, pieces in found.items()}
 
 
