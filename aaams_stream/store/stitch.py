@@ -1,8 +1,8 @@
 """Two parts that overlap by some frames: which of their ids are the same.
 
-Ids are joined one to one, those that share most of the overlap first, as long as that is a tenth of
-both. What goes on in neither part under its own name has an event in the frame of the seam, so
-that no identity begins or ends in silence.
+Ids are joined one to one, those that share most of the overlap first, as long as that is a
+twentieth of both. What goes on in neither part under its own name has an event in the frame of the
+seam, so that no identity begins or ends in silence.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from aaams_stream.store.tracks import EVENT_ROW_DTYPE
 from aaams_stream.store.volume import Volume, open_volume
 
 # Of both, that two ids have in common which are the same. A part begins as a single image does, and
-# cuts large areas otherwise than what has been under way for long.
-_SHARE = 0.1
+# cuts large areas otherwise than what has been under way for long, however long both overlap. Of a
+# street in eight stretches (192x144, 795 frames) a mean id lives for .19 of the film if each must
+# be the best of the other and share a fifth, for .21 without the first, for .22 with a twentieth,
+# and in one pass for .26. What objects are made of suffers from none of it (j_prop of DAVIS in
+# stretches of a second: .49, .49, .49).
+_SHARE = 0.05
 _MOST = 0.5  # of an id that ends at a seam, in the one that it is said to have merged into
 
 

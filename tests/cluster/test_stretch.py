@@ -111,10 +111,10 @@ def test_match_joins_those_that_share_most_first():
     assert match(overlaps((1, 1, 30), (1, 2, 40), (2, 2, 90))) == {2: 2, 1: 1}
 
 
-def test_match_wants_a_tenth_of_both():
-    assert match(overlaps((1, 1, 9), *((k, 1, 9) for k in range(2, 12)), (1, 2, 91))) == {2: 1}
-    assert match(overlaps((1, 1, 9), (2, 1, 91))) == {1: 2}
-    assert match(overlaps((1, 1, 11), (1, 2, 89), (2, 2, 95))) == {2: 2, 1: 1}
+def test_match_wants_a_twentieth_of_both():
+    assert match(overlaps((1, 1, 4), *((k, 1, 4) for k in range(2, 32)), (1, 2, 96))) == {2: 1}
+    assert match(overlaps((1, 1, 4), (2, 1, 96))) == {1: 2}
+    assert match(overlaps((1, 1, 6), (1, 2, 94), (2, 2, 95))) == {2: 2, 1: 1}
 
 
 def test_repair_of_a_stretched_volume_is_refused_in_words(stretched, tmp_path):
