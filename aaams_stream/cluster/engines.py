@@ -140,8 +140,8 @@ def run_task(topic: str, film: int, task: Task, client: Traits) -> Any:
         return _Failed(error)
     except Exception as error:
         _log.exception("%s %d failed", task.kind, task.number)
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        raise TaskError(text[:_MOST_TOLD]) from None
+        told = " ".join(f"{type(error).__name__}: {error}".split())[:_MOST_TOLD]
+    raise TaskError(told)  # out here: what is raised in there takes the other along
 
 
 @functools.cache
