@@ -39,6 +39,7 @@ from aaams_stream.cluster.run import prepare
 from aaams_stream.metrics import VideoScores
 from aaams_stream.model import Clip
 from aaams_stream.run.segment_video import Job, run_job
+from aaams_stream.run.warmup import warm_stream
 from aaams_stream.source.images import read_image
 from aaams_stream.store import VolumeWriter
 from aaams_stream.store.join import finish_join, join_final, join_tables
@@ -70,8 +71,6 @@ def cpu_of(into: dict[str, float], name: str) -> Iterator[None]:
 
 def measure_costs(film: str, folder: Path, duration: float | None, spacing: int) -> dict[str, Any]:
     """Segment a film in one pass and in parts, in this process, and compare the bytes."""
-    from aaams_stream.run.warmup import warm_stream
-
     os.environ["AAAMS_THREADS"] = "1"
     warm_stream()
     spent: dict[str, float] = {}
@@ -139,6 +138,7 @@ def measure_throughput(film: str, folder: Path, duration: float | None) -> dict[
         with connected(f"local:{workers}") as client:
             warm = folder / "warm.zarr"
             segment_video("demo", warm, duration=0.2, client=client)
+            client.run(warm_stream)  # or all but one would load the kernels on the way
             shutil.rmtree(warm)
             store = folder / f"{workers}.zarr"
             idle, begun = _idle(), time.monotonic()

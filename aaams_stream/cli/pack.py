@@ -19,7 +19,7 @@ def add_commands(commands: Any) -> None:
         help="write a complete volume in few files, for archives and buckets",
         description="Write a complete volume anew in few files: chunks keep their bytes and are "
         "put together in shards, and the root document repeats all metadata. It reads as before. "
-        "Both may be folders or addresses (s3://bucket/clip.zarr).",
+        "Both may be folders, addresses (s3://bucket/clip.zarr) or single files (clip.zarr.zip).",
     )
     pack.add_argument("volume", metavar="IN.zarr")
     pack.add_argument("output", metavar="OUT.zarr")

@@ -249,24 +249,52 @@ def prepare_workers(client: Client, requests: Sequence[Request]) -> list[str]:
     _wait_for_workers(client)
     warnings, hosts = require_workers(client, requests)
     tag = uuid.uuid4().hex
-    compiling = {
-        host: client.submit(
-            compile_here,
-            workers=[worker],
-            allow_other_workers=True,  # or a task whose worker has gone would wait for ever
-            key=f"compile-{tag}-{host}",
-            pure=False,
-        )
-        for host, worker in hosts.items()
+    # By machine: one worker by name would not be waited for where it begins anew under another, and
+    # Dask's tasks that may go elsewhere are forgotten where there is nobody for a moment.
+    places = {name: _place(worker) for name, worker in hosts.items()}
+    compiling: dict[str, Any] = {
+        name: client.submit(compile_here, workers=[place], key=f"compile-{tag}-{name}", pure=False)
+        for name, place in places.items()
     }
-    for host, future in compiling.items():
+    for name, future in compiling.items():
         try:
-            future.result()
+            if _await(client, future, places[name]):
+                future.result()
         except Exception as error:  # of the compiler, or the workers died of it
             raise ConfigError(
-                f"--dask: the kernels cannot be compiled on {host} ({_line(error)})"
+                f"--dask: the kernels cannot be compiled on {name} ({_line(error)})"
             ) from error
+        finally:
+            future.release()
     return warnings
+
+
+def _place(worker: str) -> str:
+    """Return the machine in the address of a worker."""
+    from distributed.comm.addressing import get_address_host
+
+    return str(get_address_host(worker))
+
+
+def _await(client: Client, future: Any, place: str) -> bool:
+    """Wait until a task of one machine is done, or failed; False where that machine has gone.
+
+    A TimeoutError where no other is left. Workers that die have some time to come back.
+    """
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    gone = False
+    while not done.wait(_WORKERS):
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        if any(_place(worker) == place for worker in workers):
+            gone = False
+        elif not gone:
+            gone = True
+        elif workers:
+            return False
+        else:
+            raise TimeoutError("its workers died of it; their logs tell why")
+    return True
 
 
 def require_workers(

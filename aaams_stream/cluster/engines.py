@@ -10,6 +10,7 @@ import ctypes
 import functools
 import heapq
 import itertools
+import logging
 import os
 import queue
 import socket
@@ -27,6 +28,8 @@ from aaams_stream.core.threads import VARIABLE
 from aaams_stream.errors import AaamsError, SinkError
 from aaams_stream.run.progress import Progress
 
+_log = logging.getLogger(__name__)
+_MOST_TOLD = 300  # characters of an error
 _TOLD_SECONDS = 1.0  # between two words of a worker on how far it is
 _RETRIES = 2  # of a task that raises something which may pass
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
@@ -108,6 +111,10 @@ class SerialEngine:
         return any(film in (None, item[2]) for item in self._waiting)
 
 
+class TaskError(Exception):
+    """What another error says of a task that failed; it can be sent, which not every error can."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Failed:
     """An error that a second try would not change, on its way back."""
@@ -116,9 +123,10 @@ class _Failed:
 
 
 def run_task(topic: str, film: int, task: Task, client: Traits) -> Any:
-    """Do a task on a worker; errors that a user can fix are returned, others raised.
+    """Do a task on a worker; errors that a user can fix are returned, others raised as TaskErrors.
 
-    client: what it is like. Workers that came after all were looked at may have other versions.
+    A client would wait for ever for a task whose error could not be sent. client: what it is like.
+    Workers that came after all were looked at may have other versions.
     """
     os.environ.setdefault(VARIABLE, "1")  # a worker has a thread for each task, and no more
     _keep_memory()
@@ -130,6 +138,10 @@ def run_task(topic: str, film: int, task: Task, client: Traits) -> Any:
         return task.work(*task.arguments, *more)
     except AaamsError as error:
         return _Failed(error)
+    except Exception as error:
+        _log.exception("%s %d failed", task.kind, task.number)
+        told = " ".join(f"{type(error).__name__}: {error}".split())[:_MOST_TOLD]
+    raise TaskError(told)  # out here: what is raised in there takes the other along
 
 
 @functools.cache

@@ -168,8 +168,10 @@ class Film:
         # successor may turn out to be nothing but lead
         if self.survey.complete:
             ends.append(self.survey.frames)
-        elif self.request.length and ends:
-            ends.pop()
+        elif self.request.length:
+            ends = ends[:-1]
+        elif not ends:  # nobody else has anything to do
+            ends = [start.frame + self.request.spacing for start in starts]
         for start, end in zip(starts, ends, strict=False):
             if start.frame in self._begun | self.needless:
                 continue

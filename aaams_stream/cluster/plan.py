@@ -26,7 +26,7 @@ SPACING = 200  # frames between two beginnings at least: beginning one costs abo
 # time that somebody spends on it; the bytes are the same.
 _SHARE, _TIMES, _FRAMES = 0.3, 2.0, 4
 _BITS = 3  # of a colour channel that count
-_SAVE_SECONDS = 1.0
+_SAVE_SECONDS, _FIRST_FEW = 1.0, 8
 _SURVEY, _STOP = "survey.npz", "stop"
 _OURS = re.compile(r"[0-9]{8}\.(zarr|stop)")
 
@@ -134,7 +134,8 @@ def survey_film(request: Request) -> Survey:
             frames = glance.number + 1
             if wanted(glance.number, glance.thumbnail):
                 starts.append(Start(glance.number, glance.marks()))
-                if time.monotonic() - saved > _SAVE_SECONDS:
+                # the first few at once: others wait for them
+                if len(starts) <= _FIRST_FEW or time.monotonic() - saved > _SAVE_SECONDS:
                     Survey(request.header, tuple(starts), frames).save(request.folder)
                     saved = time.monotonic()
         survey = Survey(

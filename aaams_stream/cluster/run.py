@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from aaams_stream import __version__
 from aaams_stream import store as stores
-from aaams_stream.cluster.engines import Engine, News, Outcome
+from aaams_stream.cluster.engines import Engine, News, Outcome, TaskError
 from aaams_stream.cluster.film import Film, remove_parts
 from aaams_stream.cluster.part import require_folder
 from aaams_stream.cluster.plan import Request, Survey, local_store
@@ -33,7 +33,7 @@ from aaams_stream.run.segment_video import (
 )
 from aaams_stream.source import local_file, open_source
 
-LEAD = 12  # frames by which stretches overlap
+LEAD = 12  # frames by which stretches overlap; with more, ids go on no better
 _POLL = 0.2  # seconds between looks at what there is to do
 _PATIENCE = 60.0  # seconds for parts to finish the chunk at hand after Ctrl-C
 _SMOOTH = 0.2  # of the pace
@@ -243,7 +243,9 @@ def _take(standing: Standing, outcome: Outcome, engine: Engine) -> None:
     if not isinstance(error, AaamsError):
         task, film = outcome.task, standing.film.request.job
         what = f"the part from frame {task.number} on" if task.kind == "part" else task.kind
-        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        text = str(error)
+        if not isinstance(error, TaskError):
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         error = SinkError(
             f"{film.store}: {what} failed on every worker that tried ({text}); what is done is "
             "kept: run the same again to go on"

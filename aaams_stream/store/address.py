@@ -26,6 +26,7 @@ from aaams_stream.paths import (
     reason_of,
     scheme_of,
 )
+from aaams_stream.store.archive import named_archive, open_archive
 from aaams_stream.store.bucket import AT_ONCE, BucketStore
 
 if TYPE_CHECKING:
@@ -171,6 +172,10 @@ def target_of(given: str | Path | Address | Store) -> Target:
         return Address(str(given), BucketStore(given.store, read_only=given.read_only))
     if isinstance(given, Store):
         return Address(str(given), given)
+    archive = named_archive(given)
+    inner = None if archive is None else open_archive(archive)
+    if inner is not None:
+        return Address(str(archive), inner)
     if not is_address(given):
         return expanded(given)  # which says what else it may be
     text = str(given).rstrip("/")

@@ -12,6 +12,7 @@ from zarr.core.sync import sync
 from aaams_stream.errors import SinkError
 from aaams_stream.paths import BUCKETS, WEB, is_address, scheme_of
 from aaams_stream.store.address import Address, Target, read_document, target_of
+from aaams_stream.store.archive import named_archive
 from aaams_stream.store.layout import KEY
 from aaams_stream.store.shards import is_consolidated
 
@@ -46,7 +47,8 @@ def is_volume(given: str | Path | Address) -> bool:
     """Whether there is a volume of ours, of whatever schema version, in a folder or elsewhere."""
     if is_address(given) and scheme_of(str(given)) not in (*BUCKETS, *WEB, "file"):
         return False  # a stream of video, say
-    path = given if isinstance(given, Path) else target_of(given)
+    archive = named_archive(given) is not None
+    path = target_of(given) if archive or not isinstance(given, Path) else given
     try:
         attributes = json.loads(read_document(path, ""))["attributes"]
     except SinkError:

@@ -201,8 +201,8 @@ def write_rows(target: Path, table: str, pieces: Sequence[Piece], first: int, la
     rows are in, in order.
     """
     root = open_group(target, "r+")
-    columns = {name: ChunkCoder(array_in(root, f"{table}/{name}")) for name in TABLES[table]}
-    sources = [open_group(piece.path) for piece in pieces]
+    columns = _coders(root, table)
+    sources = [_Rows(piece, table) for piece in pieces]
     at_once = columns["frame"].shape[-1]
     with sink_errors(target):
         for begin in range(first, last, at_once):
@@ -212,7 +212,7 @@ def write_rows(target: Path, table: str, pieces: Sequence[Piece], first: int, la
                 here = piece.first_rows[table]
                 start, stop = max(begin, here), min(end, here + piece.rows[table])
                 if start < stop:
-                    rows = rows_of(piece, source, table, start - here, stop - here)
+                    rows = source.named(start - here, stop - here)
                     for name, block in blocks.items():
                         block[..., start - begin : stop - begin] = rows[name].T
             for name, coder in columns.items():
@@ -220,40 +220,63 @@ def write_rows(target: Path, table: str, pieces: Sequence[Piece], first: int, la
                 coder.write(place, blocks[name])
 
 
-def rows_of(
-    piece: Piece, source: zarr.Group, table: str, start: int, stop: int
-) -> dict[str, NDArray[Any]]:
-    """Return the columns of rows `start` to `stop` of those of a piece that count, as the whole's.
+def _coders(root: zarr.Group, table: str) -> dict[str, ChunkCoder]:
+    return {name: ChunkCoder(array_in(root, f"{table}/{name}")) for name in TABLES[table]}
 
-    Rows of a frame lie in the order of their ids: where ids change their order, so do rows.
-    """
-    own = piece.own_rows[table]
-    offsets, first = None, start
-    if (np.diff(piece.lookup[piece.lookup > 0].astype(np.int64)) < 0).any():
-        offsets = read_offsets(source, table, piece.skip + piece.frames) - own
-        first = int(offsets[np.searchsorted(offsets, start, side="right") - 1])
-        last = int(offsets[np.searchsorted(offsets, stop)])
-    else:
-        last = stop
-    columns = {
-        name: array_in(source, f"{table}/{name}")[own + first : own + last]
-        for name in TABLES[table]
-    }
-    columns["frame"] = columns["frame"] + np.uint32(piece.begin - piece.skip)
-    if piece.ages is not None and "age" in columns:
-        columns["age"] = columns["age"] + piece.ages[columns["id"]]
-    for name in _NAMES[table]:
-        if columns[name].max(initial=0) >= len(piece.lookup):
-            raise SinkError(f"{piece.path}: damaged, {table}/{name} has ids that are not there")
-        columns[name] = piece.lookup[columns[name]]
-    if offsets is None:
-        return columns
-    if table == "adjacency":
-        pair = np.stack([columns["first"], columns["second"]])
-        columns["first"], columns["second"] = pair.min(axis=0), pair.max(axis=0)
-    order = np.lexsort([columns[name] for name in (*_NAMES[table][::-1], "frame")])
-    order = order[start - first : stop - first]
-    return {name: column[order] for name, column in columns.items()}
+
+class _Rows:
+    """Rows of a long table of a part, read as they are asked for, in order."""
+
+    def __init__(self, piece: Piece, table: str) -> None:
+        self._piece = piece
+        self._table = table
+        self._root = open_group(piece.path)
+        self._coders = _coders(self._root, table)
+        self._held = -1  # the chunk that was decoded last
+        self._blocks: dict[str, NDArray[Any]] = {}
+        # rows of a frame lie in the order of their ids: where ids change their order, so do rows
+        names = piece.lookup[piece.lookup > 0].astype(np.int64)
+        self._turned = bool((np.diff(names) < 0).any())
+
+    def named(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
+        """Return the columns of rows `start` to `stop` of those that count, as the whole's."""
+        piece, table = self._piece, self._table
+        own, first, last = piece.own_rows[table], start, stop
+        if self._turned:  # whole frames
+            offsets = read_offsets(self._root, table, piece.skip + piece.frames) - own
+            first = int(offsets[np.searchsorted(offsets, start, side="right") - 1])
+            last = int(offsets[np.searchsorted(offsets, stop)])
+        columns = self._read(own + first, own + last)
+        columns["frame"] += np.uint32(piece.begin - piece.skip)
+        if piece.ages is not None and "age" in columns:
+            columns["age"] += piece.ages[columns["id"]]
+        for name in _NAMES[table]:
+            if columns[name].max(initial=0) >= len(piece.lookup):
+                raise SinkError(f"{piece.path}: damaged, {table}/{name} has ids that are not there")
+            columns[name] = piece.lookup[columns[name]]
+        if not self._turned:
+            return columns
+        if table == "adjacency":
+            pair = np.stack([columns["first"], columns["second"]])
+            columns["first"], columns["second"] = pair.min(axis=0), pair.max(axis=0)
+        order = np.lexsort([columns[name] for name in (*_NAMES[table][::-1], "frame")])
+        order = order[start - first : stop - first]
+        return {name: column[order] for name, column in columns.items()}
+
+    def _read(self, first: int, last: int) -> dict[str, NDArray[Any]]:
+        """Return rows `first` to `last` of the part's own; a chunk is decoded once, as a rule."""
+        found: dict[str, list[NDArray[Any]]] = {name: [] for name in self._coders}
+        size = self._coders["frame"].shape[-1]
+        for chunk in range(first // size, -(-last // size)):
+            if chunk != self._held:
+                for name, coder in self._coders.items():
+                    block = self._blocks.setdefault(name, coder.empty())
+                    coder.read((chunk, *(0 for _ in coder.tiles)), block)
+                self._held = chunk
+            begin, end = max(first - chunk * size, 0), min(last - chunk * size, size)
+            for name, block in self._blocks.items():
+                found[name].append(block[..., begin:end].T.copy())  # the block is used again
+        return {name: np.concatenate(pieces) for name, pieces in found.items()}
 
 
 def join_tables(

@@ -1,4 +1,7 @@
-"""A complete volume in few files, for archives and stores of objects: shards, and one document."""
+"""A complete volume in few files, for archives and stores of objects: shards, and one document.
+
+Or in one: the same, in a ZIP archive.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,12 @@ from typing import Any
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import LocalStore
+from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from aaams_stream.errors import SinkError
 from aaams_stream.files import Draft, check_target
-from aaams_stream.store.address import DOCUMENT, Address, read_document, target_of
+from aaams_stream.store.address import DOCUMENT, Address, Target, read_document, target_of
+from aaams_stream.store.archive import ARCHIVE, named_archive
 from aaams_stream.store.bucket import AT_ONCE
 from aaams_stream.store.fence import FencedStore
 from aaams_stream.store.folders import is_volume
@@ -59,12 +63,13 @@ def pack(
     """Write a complete volume anew, in few files; it reads as before.
 
     Chunks keep their bytes and are put together in shards, and the root document repeats those of
-    all nodes. The checksum of every chunk is compared on the way.
+    all nodes. The checksum of every chunk is compared on the way. Where the target's name ends in
+    `.zip`, all of that is one file.
 
     Args:
         store: the volume, a folder, an address or a store of Zarr.
-        target: where the packed one goes; nothing is there until it is whole, or in a bucket until
-            its root document is written.
+        target: where the packed one goes, a folder, an address or a file `NAME.zip`; nothing is
+            there until it is whole, or in a bucket until its root document is written.
         overwrite: replace a volume.
         progress: called with arrays done and all.
 
@@ -81,16 +86,18 @@ def pack(
         >>> packed.files < packed.files_before, aaams.open_volume("packed.zarr").frame_count
         (True, 24)
     """
-    origin, place = target_of(store), target_of(target)
+    origin, archive = target_of(store), named_archive(target)
+    place = target_of(target) if archive is None else archive
     volume = Volume(origin, open_root(origin))
     require_complete(volume, "only a complete volume is packed")
     volume.require_chunks()
     with sink_errors(place), ExitStack() as stack:
-        if isinstance(place, Path):
+        if archive is not None:
+            told = _pack_into_one(volume, origin, archive, overwrite, progress)
+        elif isinstance(place, Path):
             if place.exists() and not (place.is_dir() and not any(place.iterdir())):
                 _require_volume(place, overwrite)
-            folder = origin if isinstance(origin, Path) else None
-            check_target(place, None, apart={"the volume": folder}, outside={"the volume": folder})
+            _check(place, None, origin)
             if place.is_dir():
                 stack.callback(WriteLock(place, place).release)
             out: Store = LocalStore(stack.enter_context(Draft(place)))
@@ -102,12 +109,41 @@ def pack(
     return Packed(place if isinstance(place, Path) else str(place), *told)
 
 
+def _check(
+    place: Path, suffixes: tuple[str, ...] | None, origin: Target, overwrite: bool = True
+) -> None:
+    """Raise a SinkError where the volume must not go; `origin` is the one that is packed."""
+    given = Path(str(origin)) if named_archive(str(origin)) is not None else origin
+    folder = given if isinstance(given, Path) else None
+    volume = {"the volume": folder}
+    check_target(place, suffixes, overwrite=overwrite, apart=volume, outside=volume)
+
+
 def _require_volume(place: Path, overwrite: bool) -> None:
     if not is_volume(place):
         raise SinkError(f"{place}: exists and is not a volume of ours; choose another name")
     if not overwrite:
         raise SinkError(f"{place}: exists; --overwrite replaces it")
     require_nothing_else(place)
+
+
+def _pack_into_one(
+    volume: Volume,
+    origin: Target,
+    place: Path,
+    overwrite: bool,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[int, int, int, int]:
+    if place.exists():
+        _require_volume(place, overwrite)
+    _check(place, (ARCHIVE,), origin)
+    with Draft(place) as draft:
+        out = sync(ZipStore.open(draft, mode="w"))
+        try:
+            _, before, _, size_before = _Packer(volume, out).run(progress)
+        finally:
+            out.close()
+    return 1, before, place.stat().st_size, size_before
 
 
 def _pack_behind(
@@ -131,6 +167,7 @@ class _Packer:
         self._place = volume.path
         self._root = volume._root
         self._out = out
+        self._documents: dict[str, bytes] = {}
         self._files = self._before = self._size = self._size_before = 0
 
     def run(self, progress: Callable[[int, int], None] | None) -> tuple[int, int, int, int]:
@@ -138,25 +175,29 @@ class _Packer:
         arrays = [(part.node, part.array) for part in parts(self._root)]
         groups = {str(up) for node, _ in arrays for up in Path(node).parents} - {"."}
         for node in ("", *sorted(groups)):
-            self._copy_document(node, self._document(node))
+            self._note_document(node, self._document(node))
         for done, (node, array) in enumerate(arrays, 1):
             self._copy_array(node, array)
             if progress is not None:
                 progress(done, len(arrays))
-        plain = self._root_size()
-        consolidate(self._out)
-        self._size += self._root_size() - plain
+        self._copy_documents()
         return self._files, self._before, self._size, self._size_before
 
-    def _root_size(self) -> int:
-        root = sync(self._out.get(DOCUMENT, default_buffer_prototype()))
-        return 0 if root is None else len(root)
-
-    def _copy_document(self, node: str, document: dict[str, Any]) -> None:
+    def _note_document(self, node: str, document: dict[str, Any]) -> None:
         document.pop("consolidated_metadata", None)
-        self._put(
-            f"{node}/{DOCUMENT}" if node else DOCUMENT, json.dumps(document, indent=2).encode()
-        )
+        data = json.dumps(document, indent=2).encode()
+        self._documents[f"{node}/{DOCUMENT}" if node else DOCUMENT] = data
+
+    def _copy_documents(self) -> None:
+        """Write the metadata of all nodes, that of the root last, which repeats the others."""
+        new = default_buffer_prototype().buffer.from_bytes
+        memory = MemoryStore({key: new(data) for key, data in self._documents.items()})
+        consolidate(memory)
+        root = sync(memory.get(DOCUMENT, default_buffer_prototype()))
+        assert root is not None
+        documents = {**self._documents, DOCUMENT: root.to_bytes()}
+        for key in sorted(documents, key=lambda key: (key == DOCUMENT, key)):
+            self._put(key, documents[key])
 
     def _document(self, node: str) -> dict[str, Any]:
         data = read_document(self._place, node)
@@ -169,7 +210,7 @@ class _Packer:
         document = self._document(node)
         count = math.prod(-(-n // size) for n, size in zip(array.shape, array.files, strict=True))
         if array.files != array.chunks or count < 2:  # packed already, or nothing to put together
-            self._copy_document(node, document)
+            self._note_document(node, document)
             for chunk in array.chunks_of():
                 for data in self._read(array, [chunk]):
                     if data is not None:
@@ -179,7 +220,7 @@ class _Packer:
         deep = self._depth(array, across, count)
         sides = [-(-n // size) for n, size in zip(array.shape, array.chunks, strict=True)]
         shard = [n * size for n, size in zip((deep, *sides[1:]), array.chunks, strict=True)]
-        self._copy_document(node, sharded(document, shard))
+        self._note_document(node, sharded(document, shard))
         for number in range(-(-sides[0] // deep)):
             rows = range(number * deep, (number + 1) * deep)
             places = list(itertools.product(rows, *map(range, sides[1:])))

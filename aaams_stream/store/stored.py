@@ -22,6 +22,7 @@ from zarr.storage import LocalStore
 
 from aaams_stream.errors import SinkError
 from aaams_stream.store.address import SnapshotStore
+from aaams_stream.store.guard import GuardedStore
 from aaams_stream.store.shards import chunks_in, split_shard
 
 # Volumes without checksums were written without chunks of nothing but zeros. These columns have no
@@ -102,8 +103,11 @@ class StoredArray:
 
     def put_raw(self, chunk: tuple[int, ...], data: bytes) -> None:
         """Put a chunk where it lies on disk, also one beyond the size that the array has so far."""
-        buffer = default_buffer_prototype().buffer.from_bytes(data)
-        sync(self._array.store.set(self.name(chunk), buffer))
+        store, name = self._array.store, self.name(chunk)
+        if isinstance(store, GuardedStore):  # without the thread in which Zarr writes
+            store.put(name, data)
+        else:
+            sync(store.set(name, default_buffer_prototype().buffer.from_bytes(data)))
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         """Read a part of the array, by numbers and slices; a SinkError names a chunk that fails."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from distributed import LocalCluster
 from support import ROOT
 from support.threads import PATIENCE
 from support.volumes import files
@@ -159,6 +161,23 @@ def test_a_task_that_always_raises_is_an_error_in_a_line(job, client, monkeypatc
     )
 
 
+def fail_beyond_words(*_):
+    error = RuntimeError("no luck")
+    error.reason = lambda: None  # which cannot be sent
+    raise error
+
+
+def fail_deeply(*_):
+    return fail_deeply(*_)
+
+
+@pytest.mark.parametrize("work", [fail_beyond_words, fail_deeply])
+def test_a_task_whose_error_cannot_be_sent_is_not_waited_for(job, client, monkeypatch, work):
+    monkeypatch.setattr(Film, "begin", lambda film: [Task(PART, 0, work, (film.request,), 0.0)])
+    standing = run(job, client)
+    assert re.search(r"\((RuntimeError: no luck|RecursionError: .*)\)", str(standing.error))
+
+
 def test_one_film_that_fails_leaves_the_others_alone(job, one_pass, client, monkeypatch):
     begin = Film.begin
 
@@ -220,6 +239,36 @@ def test_workers_that_cannot_compile_are_told_of(client, monkeypatch):
     monkeypatch.setattr("aaams_stream.cluster.connect.compile_here", fail)
     with pytest.raises(ConfigError, match=r"cannot be compiled on .* \(no luck\)$"):
         prepare_workers(client, [])
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_die_as_they_compile_are_told_of(client, monkeypatch):
+    monkeypatch.setattr("aaams_stream.cluster.connect.compile_here", die)
+    with pytest.raises(ConfigError, match=r"cannot be compiled on \S+ \(.* workers died") as told:
+        prepare_workers(client, [])
+    assert "\n" not in str(told.value)
+    client.wait_for_workers(2, timeout=PATIENCE)
+
+
+def test_a_last_worker_that_dies_as_it_compiles_is_told_of(monkeypatch):
+    """Nobody begins it anew, and the task would wait for others for ever."""
+    monkeypatch.setattr("aaams_stream.cluster.connect.compile_here", die)
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+        words = ["-m", "distributed.cli.dask_worker", cluster.scheduler_address]
+        words += ["--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        worker = subprocess.Popen([sys.executable, *words], cwd=ROOT, stderr=subprocess.DEVNULL)
+        try:
+            with connected(cluster.scheduler_address) as client:
+                client.wait_for_workers(1, timeout=PATIENCE)
+                monkeypatch.setattr("aaams_stream.cluster.connect._WORKERS", 0.5)
+                with pytest.raises(ConfigError, match=r"on \S+ \(its workers died of it; their"):
+                    prepare_workers(client, [])
+        finally:
+            worker.kill()
+            worker.wait()
 
 
 def test_a_worker_that_dask_gives_up_is_replaced():

@@ -164,6 +164,19 @@ def test_every_n_th_frame_at_another_size_of_a_film_that_is_sought_in(tmp_path, 
     assert files(job.store) == files(tmp_path / "one.zarr")
 
 
+def test_the_first_part_is_begun_while_the_film_is_looked_through(job):
+    film = prepare(job, spacing=SPACING)
+    survey = survey_film(film.request)
+    under_way = dataclasses.replace(survey, starts=survey.starts[:1], frames=5, complete=False)
+    under_way.save(film.request.folder)
+    assert [task.number for task in film.next()] == [0]
+    dataclasses.replace(under_way, starts=survey.starts[:3], frames=40).save(film.request.folder)
+    assert [task.number for task in film.next()] == [survey.starts[1].frame]  # the end of 3 is open
+    survey.save(film.request.folder)
+    assert len(film.next()) == len(survey.starts) - 2
+    film.writer.release()
+
+
 def test_a_source_that_cannot_be_read_twice_is_refused(job, tmp_path, monkeypatch):
     options = {"codec": "rawvideo", "pix_fmt": "yuv420p"}
     piped = write_clip(tmp_path / "piped.y4m", drawn_film(lengths=(3,)), **options)

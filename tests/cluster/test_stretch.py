@@ -103,16 +103,18 @@ def overlaps(*pairs):
     return Overlaps(first.astype(np.uint32), second.astype(np.uint32), pixels, none, none)
 
 
-def test_match_joins_those_that_are_the_best_of_each_other():
+def test_match_joins_those_that_share_most_first():
     assert match(overlaps((1, 1, 60), (1, 2, 40), (2, 2, 60))) == {1: 1, 2: 2}
     assert match(overlaps((1, 1, 40), (1, 2, 30), (1, 3, 30))) == {1: 1}
     assert match(overlaps((1, 1, 50), (2, 1, 50))) == {1: 1}  # ties go to the lowest
-    assert match(overlaps((1, 1, 30), (1, 2, 40), (2, 2, 90))) == {2: 2}  # 1 likes 2, which has 2
+    # 1 likes 2 best, which has 2; so it is the other that it became
+    assert match(overlaps((1, 1, 30), (1, 2, 40), (2, 2, 90))) == {2: 2, 1: 1}
 
 
-def test_match_wants_a_fifth_of_both():
-    assert match(overlaps((1, 1, 19), *((1, k, 9) for k in range(2, 12)))) == {}
-    assert match(overlaps((1, 1, 25), *((1, k, 9) for k in range(2, 12)))) == {1: 1}
+def test_match_wants_a_twentieth_of_both():
+    assert match(overlaps((1, 1, 4), *((k, 1, 4) for k in range(2, 32)), (1, 2, 96))) == {2: 1}
+    assert match(overlaps((1, 1, 4), (2, 1, 96))) == {1: 2}
+    assert match(overlaps((1, 1, 6), (1, 2, 94), (2, 2, 95))) == {2: 2, 1: 1}
 
 
 def test_repair_of_a_stretched_volume_is_refused_in_words(stretched, tmp_path):
