@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
         "With --repair the source is segmented again and what is damaged is written anew, if all "
         "that is sound comes out as it is; the result has the bytes of an unbroken run.",
     )
-    check.add_argument("volume", metavar="OUT.zarr")
+    options.add_volume(check)
     check.add_argument(
         "--repair", action="store_true", help="segment the source again, and mend the volume"
     )
