@@ -216,7 +216,7 @@ def say_if_cold(quiet: bool) -> None:
 
     if stream_is_compiled():
         return
-    print("compiling kernels, once, about half a minute …", file=sys.stderr, flush=True)
+    print("compiling kernels, once, for up to a minute …", file=sys.stderr, flush=True)
     meter = Meter(quiet, unit="kernel")
 
     def show(done: int, total: int) -> None:

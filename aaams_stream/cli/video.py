@@ -262,5 +262,5 @@ def _told(summary: Summary) -> str:
         f"{summary.store}: {summary.frames} frames{ended}{resumed}, "
         f"{summary.width}x{summary.height}, {summary.segments:.0f} segments a frame, "
         f"{summary.identities} identities, {summary.size / 1e6:.1f} MB, "
-        f"{summary.fps:.1f} fps in {clock_time(summary.seconds)}"
+        f"{summary.fps:.1f} fps, {clock_time(summary.seconds)} in all"
     )
