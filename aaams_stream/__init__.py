@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aaams_stream.points import AAAMS
     from aaams_stream.run.compiled import Segmenter, segment_image
     from aaams_stream.run.stream import replay, stream
+    from aaams_stream.source.images import read_image
     from aaams_stream.store import Volume, open_volume, pack
 
 # What happens is logged under the names of modules; nobody hears of it who does not ask.
@@ -58,6 +59,7 @@ _HOMES = {
     "open_volume": "store",
     "pack": "store",
     "pool": "core.pool",
+    "read_image": "source.images",
     "replay": "run.stream",
     "segment_image": "run.compiled",
     "segment_video": "cluster.door",
@@ -90,6 +92,7 @@ __all__ = [
     "open_volume",
     "pack",
     "pool",
+    "read_image",
     "replay",
     "segment_image",
     "segment_video",

@@ -62,6 +62,8 @@ html_title = f"aaams_stream {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+# pages that have no neighbours: nothing to navigate among beside them
+html_sidebars = {name: [] for name in ("index", "start", "concepts", "tutorial")}
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system has it
 html_theme_options = {
     "navigation_with_keys": False,

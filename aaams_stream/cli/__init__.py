@@ -20,9 +20,9 @@ from aaams_stream.cli.meter import printable
 from aaams_stream.errors import AaamsError
 from aaams_stream.run.interrupt import raising_stop
 
-ROOMS = (
-    *("image", "warmup", "video", "batch", "levels", "follow", "check", "pack"),
-    *("evaluate", "export", "preview", "doctor", "completion"),
+ROOMS = (  # in the order in which --help lists them: first what is asked for most
+    *("video", "preview", "batch", "levels", "follow", "export", "image"),
+    *("check", "pack", "evaluate", "warmup", "doctor", "completion"),
 )
 
 # What a call of the standard library was about, for errors that get this far.
@@ -113,6 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="aaams-stream",
         description="Segment images and video by anisotropic agglomerative adaptive mean shift.",
+        epilog="With nothing at hand: %(prog)s segment demo -o demo.zarr --overlay demo.mp4",
     )
     parser.add_argument("--version", action="version", version=f"aaams-stream {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

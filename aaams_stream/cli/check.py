@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
         "that is sound comes out as it is; the result has the bytes of an unbroken run. A root "
         "zarr.json that is damaged is written anew from its copy, for which no source is needed.",
     )
-    check.add_argument("volume", metavar="OUT.zarr")
+    options.add_volume(check)
     check.add_argument(
         "--repair", action="store_true", help="segment the source again, and mend the volume"
     )

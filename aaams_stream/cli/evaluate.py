@@ -48,8 +48,10 @@ def add_commands(commands: Any) -> None:
         description="Compare a volume with a folder of truth images, one PNG per frame in natural "
         "order. Grey levels are labels; colours count as the number 0xRRGGBB. 0 is background.",
     )
-    evaluate.add_argument("volume", metavar="OUT.zarr")
-    evaluate.add_argument("truth", metavar="GROUND_TRUTH_DIR")
+    options.add_volume(evaluate)
+    evaluate.add_argument(
+        "truth", metavar="GROUND_TRUTH_DIR", help="a folder of truth images, one per frame"
+    )
     evaluate.add_argument(
         "--ignore",
         metavar="N",

@@ -23,24 +23,28 @@ def add_commands(commands: Any) -> None:
         "png16, mots-png: a folder with a PNG per frame), as boxes (mot: one text file), as a "
         "tracking graph (geff: a Zarr group), or for Rerun (rrd).",
     )
-    export.add_argument("volume", metavar="OUT.zarr")
+    options.add_volume(export)
     export.add_argument("--to", metavar="FORMAT", required=True, help=", ".join(FORMATS))
-    export.add_argument("-o", "--output", metavar="PATH", required=True)
+    export.add_argument(
+        "-o", "--output", metavar="PATH", required=True, help="the file or folder to write"
+    )
     what = export.add_argument_group("what is exported")
     what.add_argument(
         "--min-area",
         metavar="N",
         type=options.whole_number,
         default=0,
-        help="pixels of a segment in a frame",
+        help="pixels of a segment in a frame, at least",
     )
-    what.add_argument("--max-area", metavar="N", type=options.whole_number)
+    what.add_argument(
+        "--max-area", metavar="N", type=options.whole_number, help="likewise, at most"
+    )
     what.add_argument(
         "--min-life",
         metavar="N",
         type=options.whole_number,
         default=0,
-        help="frames an identity is seen in",
+        help="frames an identity is seen in, at least",
     )
     what.add_argument(
         "--start",

@@ -34,7 +34,9 @@ def add_commands(commands: Any) -> None:
         metavar="INPUT",
         help="a volume, or what `segment` takes: it is segmented on the way",
     )
-    follow.add_argument("-o", "--output", metavar="FOLDER", required=True)
+    follow.add_argument(
+        "-o", "--output", metavar="FOLDER", required=True, help="a new folder for what is found"
+    )
     what = follow.add_argument_group("what is followed")
     what.add_argument(
         "--mask",

@@ -41,7 +41,8 @@ def add_commands(commands: Any) -> None:
         "--output",
         metavar="LABELS",
         required=True,
-        help="labels to write: .png (16-bit grey levels) or .npy (uint32)",
+        help="labels to write: .png (16-bit grey levels) or .npy (uint32); a file of that name is "
+        "replaced",
     )
     image.add_argument(
         "--segments",

@@ -22,7 +22,7 @@ def add_commands(commands: Any) -> None:
         "of today have it. With --materialise also write the volume at so many groups a frame as "
         "labels/coarse_N, for viewers that know no lookup.",
     )
-    levels.add_argument("volume", metavar="OUT.zarr")
+    options.add_volume(levels)
     levels.add_argument(
         "--materialise",
         metavar="N",
@@ -48,7 +48,7 @@ def _add_objects(commands: Any) -> None:
         "the scene, last, and do not lie along the rim. With --to also export them, each as one "
         "identity; of two that lie in each other the better one has the pixels.",
     )
-    objects.add_argument("volume", metavar="OUT.zarr")
+    options.add_volume(objects)
     objects.add_argument(
         "-k",
         metavar="N",

@@ -60,6 +60,13 @@ def read_settings(args: argparse.Namespace, default: str | None = None) -> Param
     return params.overridden(args.assignments)
 
 
+def add_volume(parser: argparse.ArgumentParser) -> None:
+    """Add the volume that a command reads."""
+    parser.add_argument(
+        "volume", metavar="VOLUME", help="what `segment` wrote: a folder or an address"
+    )
+
+
 def add_clip(parser: argparse.ArgumentParser) -> None:
     """Add which part of a video is segmented, at what size, and into how many segments."""
     group = parser.add_argument_group("what is segmented")
@@ -209,7 +216,7 @@ def say_if_cold(quiet: bool) -> None:
 
     if stream_is_compiled():
         return
-    print("compiling kernels, once, about half a minute …", file=sys.stderr, flush=True)
+    print("compiling kernels, once, for up to a minute …", file=sys.stderr, flush=True)
     meter = Meter(quiet, unit="kernel")
 
     def show(done: int, total: int) -> None:

@@ -21,8 +21,8 @@ def add_commands(commands: Any) -> None:
         "put together in shards, and the root document repeats all metadata. It reads as before. "
         "Both may be folders, addresses (s3://bucket/clip.zarr) or single files (clip.zarr.zip).",
     )
-    pack.add_argument("volume", metavar="IN.zarr")
-    pack.add_argument("output", metavar="OUT.zarr")
+    options.add_volume(pack)
+    pack.add_argument("output", metavar="OUT.zarr", help="the volume to write")
     pack.add_argument("--overwrite", action="store_true", help="replace an existing volume")
     options.add_reporting(pack)
     pack.set_defaults(run=run_pack)

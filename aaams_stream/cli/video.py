@@ -26,7 +26,7 @@ def add_commands(commands: Any) -> None:
     info = commands.add_parser(
         "info", help="what is in a volume", description="Tell what a volume holds."
     )
-    info.add_argument("volume", metavar="OUT.zarr")
+    options.add_volume(info)
     options.add_level(info)
     info.add_argument("--json", action="store_true", help="one JSON object on stdout")
     info.set_defaults(run=run_info)
@@ -36,8 +36,10 @@ def add_commands(commands: Any) -> None:
         help="draw a volume over its source, as a film",
         description="Draw a volume over its source as H.264 in MP4; the source's times are kept.",
     )
-    render.add_argument("volume", metavar="OUT.zarr")
-    render.add_argument("-o", "--output", metavar="OVERLAY.mp4", required=True)
+    options.add_volume(render)
+    render.add_argument(
+        "-o", "--output", metavar="OVERLAY.mp4", required=True, help="the film to write"
+    )
     render.add_argument(
         "--view",
         choices=VIEWS,
@@ -71,7 +73,13 @@ def _add_segment(commands: Any) -> None:
         help="a file, a folder or quoted pattern of images, camera:N, an address, - (y4m or "
         "MPEG-TS on standard input), or `demo`: a clip drawn on the spot",
     )
-    segment.add_argument("-o", "--output", metavar="OUT.zarr", required=True)
+    segment.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT.zarr",
+        required=True,
+        help="the volume to write: a new folder, or an address (s3://bucket/clip.zarr)",
+    )
     options.add_clip(segment)
     options.add_writing(
         segment,
@@ -254,5 +262,5 @@ def _told(summary: Summary) -> str:
         f"{summary.store}: {summary.frames} frames{ended}{resumed}, "
         f"{summary.width}x{summary.height}, {summary.segments:.0f} segments a frame, "
         f"{summary.identities} identities, {summary.size / 1e6:.1f} MB, "
-        f"{summary.fps:.1f} fps in {clock_time(summary.seconds)}"
+        f"{summary.fps:.1f} fps, {clock_time(summary.seconds)} in all"
     )

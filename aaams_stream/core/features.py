@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 import cv2
@@ -69,6 +70,11 @@ def as_rgb(image: Any) -> NDArray[np.uint8] | NDArray[np.uint16]:
 
     Takes uint8 or uint16 of shape (h, w), (h, w, 1), (h, w, 3) or (h, w, 4), RGB order.
     """
+    if isinstance(image, (str, PurePath)):
+        raise ValueError(
+            f"an image must be an array, got the path {str(image)!r}; read the file first: "
+            f"aaams_stream.read_image({str(image)!r})"
+        )
     pixels = np.asarray(image)
     if pixels.dtype not in (np.uint8, np.uint16):
         raise ValueError(

@@ -20,10 +20,28 @@ _VIDEO_SUFFIXES = {".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mpeg", ".ts
 
 
 def read_image(path: str | Path) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Return the picture in a file, upright: (h, w), (h, w, 3) or (h, w, 4) in RGB order.
+    """Read the picture in a file, upright.
 
     8 and 16 bits per channel are kept, and so is alpha. A photograph is turned as its EXIF
     orientation says. A file that ends too soon is an error, not a picture with a grey rest.
+
+    Args:
+        path: an image file: PNG, JPEG, TIFF, WebP or what else OpenCV reads.
+
+    Returns:
+        (h, w), (h, w, 3) or (h, w, 4) in RGB order, uint8 or uint16.
+
+    Raises:
+        SourceError: there is no such file, or no whole picture in it.
+
+    Example:
+        >>> import cv2
+        >>> import numpy as np
+        >>> import aaams_stream as aaams
+        >>> _ = cv2.imwrite("photo.png", np.zeros((40, 60, 3), np.uint8))
+        >>> rgb = aaams.read_image("photo.png")
+        >>> rgb.shape, aaams.segment_image(rgb).count
+        ((40, 60, 3), 1)
     """
     path = expanded(path)
     try:

@@ -2,7 +2,8 @@
 Objects, with nothing told
 ==========================
 
-Which groups look like things? Those that move against the scene, last, and keep off the rim.
+Which groups look like things? Those that move against the scene, last, and do not just lie along
+the edge of the picture.
 """
 
 import tempfile

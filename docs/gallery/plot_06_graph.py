@@ -2,32 +2,43 @@
 A supervoxel graph for a GNN
 ============================
 
-Segments are nodes, touching segments are joined by edges: the arrays that graph networks take.
+Segments are nodes, what touches is joined by an edge: arrays that graph networks take as they are.
 """
 
+import tempfile
+from pathlib import Path
+
 import matplotlib.pyplot as plt
-import numpy as np
 
 import aaams_stream as aaams
+from aaams_stream.model import EDGE_FEATURES, NODE_FEATURES
 
 *_, frame = aaams.stream("demo", duration=0.5)
-rows, pairs = frame.segments, frame.adjacency
-
-x = np.column_stack([rows["colour"], rows["colour_spread"], np.log(rows["area"]), rows["motion"]])
-pos = rows["centroid"]
-ends = [np.searchsorted(rows["id"], pairs[end]) for end in ("first", "second")]
-edge_index = np.concatenate([ends, ends[::-1]], axis=1)  # both ways
-edge_attr = np.tile(np.column_stack([pairs["length"], pairs["contrast"]]), (2, 1))
-print("x", x.shape, "edge_index", edge_index.shape, "edge_attr", edge_attr.shape)
+graph = frame.graph()
+for name, values in graph.arrays().items():
+    print(f"{name:10} {values.dtype!s:8} {values.shape}")
+print("of a node:", ", ".join(NODE_FEATURES))
+print("of an edge:", ", ".join(EDGE_FEATURES))
 
 # %%
-# With PyTorch Geometric: ``Data(x=torch.from_numpy(x).float(), edge_index=torch.from_numpy(
-# edge_index), edge_attr=torch.from_numpy(edge_attr).float(), pos=torch.from_numpy(pos))``.
+# With PyTorch Geometric::
+#
+#     Data(**{name: torch.from_numpy(values) for name, values in graph.arrays().items()})
 
 figure, panel = plt.subplots(figsize=(5, 3.8), layout="constrained")
 panel.imshow(frame.rgb, alpha=0.5)
-for first, second in edge_index.T[: len(pairs)]:
-    panel.plot(*pos[[first, second]].T, color="black", linewidth=0.6)
-panel.scatter(*pos.T, s=14, color="tab:red", zorder=3)
+for ends in graph.edge_index.T:
+    panel.plot(*graph.pos[ends].T, color="black", linewidth=0.6)
+panel.scatter(*graph.pos.T, s=14, color="tab:red", zorder=3)
 panel.axis("off")
-panel.set_title(f"{len(rows)} nodes, {len(pairs)} contacts", fontsize="medium")
+panel.set_title(f"{len(graph.x)} nodes, {graph.edge_index.shape[1] // 2} contacts")
+
+# %%
+# A volume gives the graph of several frames: edges also join what has the same id, and what has
+# split or merged, forwards in time.
+
+path = Path(tempfile.mkdtemp(), "demo.zarr")
+aaams.segment_video("demo", path, duration=0.5)
+graph = aaams.open_volume(path).graph(0, 12)
+for kind, column in zip(EDGE_FEATURES[:4], graph.edge_attr.T):
+    print(f"{kind:6} {int(column.sum())} edges")

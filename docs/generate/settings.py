@@ -210,15 +210,31 @@ def page(pictures: Path) -> str:
 
 _OPENING = """# Settings
 
-TOML files, `--config FILE`, or single settings, `--set post.level=0.5`; in Python,
-`Params.load("mine.toml")` and `Params().overridden(["post.level=0.5"])`. A file names
-only what it changes, and an unknown key is an error that names the nearest known one. Four sets
-come along and are found by name: `default`, `detail` (finer images), `coarse` (fewer segments in
-images) and `realtime` (for cameras: half the work).
+The defaults are meant for any film: look here when a result is not what you want. Not sure which
+setting to turn? Begin with [what to turn](../guide/what_to_turn.md).
 
-σ² and ε² are squared, as the paper prints them. Every picture was segmented while this page was
-built, from a scene drawn for it: what has the same colour has the same id. Not sure which to turn?
-See [what to turn](../guide/what_to_turn.md).
+On the command line a setting is changed with `--set`, as often as needed:
+
+```sh
+aaams-stream segment clip.mp4 -o clip.zarr --set stream.tolerance2=20 --set post.min_size=30
+```
+
+or all at once by a TOML file, `--config mine.toml`, that names only what it changes:
+
+```toml
+[stream]
+tolerance2 = 20
+
+[post]
+min_size = 30
+```
+
+In Python it is `params="mine.toml"`, or `Params().overridden(["stream.tolerance2=20"])`. Four sets
+of settings come along and are found by name, as in `--config realtime`: `default`, `detail` (finer
+images), `coarse` (fewer segments in images) and `realtime` (for cameras: half the work).
+
+`sigma2` and `epsilon2` are squared, as the paper prints them. Every picture was segmented while
+this page was built, from a scene drawn for it: what has the same colour has the same id.
 """
 
 

@@ -131,6 +131,10 @@ def page() -> str:
         "All of it is NumPy in Python: `volume.segments(t)`, `volume.adjacency(t)`, "
         "`volume.events_at(t)` and `volume.tracks` are structured arrays with the columns below, "
         "`volume.table(name)` all rows of the first three with the frame in front.",
+        "As pandas, polars, Arrow, CSV and Parquet a column of several numbers becomes several: "
+        "`centroid` is `centroid_x` and `centroid_y`, `bbox` is `bbox_x0` to `bbox_y1`, `colour` "
+        "is `colour_L`, `colour_a` and `colour_b`; and kinds of events are words. Pixels count "
+        "from the top left, x to the right and y downwards.",
     ]
     for table, its in columns().items():
         parts += [f"## {table}", _ABOUT[table], _table(table, its)]

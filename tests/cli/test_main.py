@@ -12,7 +12,7 @@ import pytest
 from support.commands import run
 
 from aaams_stream import __version__
-from aaams_stream.cli import ROOMS
+from aaams_stream.cli import ROOMS, build_parser
 
 
 def test_main_without_a_command_is_a_mistake_too(capsys):
@@ -113,6 +113,13 @@ def test_main_gives_help_without_loading_what_takes_long():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "image" in done.stdout
     assert done.stderr == "[]\n"
+
+
+def test_every_argument_of_every_command_is_told_in_its_help():
+    [commands] = [action for action in build_parser()._actions if isinstance(action.choices, dict)]
+    for name, command in commands.choices.items():
+        for action in command._actions:
+            assert action.help, f"{name}: {action.option_strings or action.dest}"
 
 
 def test_rooms_all_have_commands():

@@ -41,7 +41,7 @@ def test_say_if_cold_tells_why_the_first_run_takes_long(photo, tmp_path, capsys,
     monkeypatch.setattr(jit, "is_compiled", lambda kernel: False)
     assert run("image", photo, "-o", tmp_path / "a.png", "--json") == 0
     out, err = capsys.readouterr()
-    assert err == "compiling kernels, once, about half a minute …\n"
+    assert err == "compiling kernels, once, for up to a minute …\n"
     assert json.loads(out)["labels"] == 4
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -158,7 +160,8 @@ def test_half_luma_has_half_the_resolution(shape, half):
         (np.zeros(7, np.uint8), r"got \(7,\)"),
         (np.zeros((1, 2, 3, 4), np.uint8), r"got \(1, 2, 3, 4\)"),
         (None, "must be uint8 or uint16, got object"),
-        ("photo.jpg", "must be uint8 or uint16"),
+        ("a.png", r"must be an array, got the path 'a.png'; .*aaams_stream.read_image\('a.png'\)"),
+        (Path("a.png"), "must be an array, got the path"),
     ],
 )
 def test_as_rgb_refuses_what_is_no_image(image, message):
