@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _ANSWER = 10.0  # seconds in which a scheduler must answer
 _WORKERS = 10.0  # seconds in which a first worker must be there
+_LOOK = 1.0  # seconds between looks whether a machine still has any
 _KEEP = 3.0  # seconds between looks whether workers of this machine are missing
 _LOCAL = "local:"
 _PROBE = ".aaams-stream-probe"
@@ -283,13 +285,15 @@ def _await(client: Client, future: Any, place: str) -> bool:
     """
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
-    gone = False
-    while not done.wait(_WORKERS):
+    since: float | None = None  # when that machine was found to have no worker
+    while not done.wait(_LOOK):
         workers = client.scheduler_info(n_workers=-1)["workers"]
         if any(_place(worker) == place for worker in workers):
-            gone = False
-        elif not gone:
-            gone = True
+            since = None
+        elif since is None:
+            since = time.monotonic()
+        elif time.monotonic() - since < _WORKERS:
+            continue
         elif workers:
             return False
         else:
