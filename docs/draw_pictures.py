@@ -180,11 +180,11 @@ def _joined(panels: list[NDArray[np.uint8]], axis: int = 1) -> NDArray[np.uint8]
 
 
 def draw_levels() -> None:
-    """Draw a frame of the demo in its segments, and in 50 and 10 groups."""
+    """Draw a frame of the demo in its segments, and in 20 and 10 groups."""
     with _demo() as volume:
         rgb, fine = demo_frame(POSTER).rgb, volume.ids[POSTER]
         panels = [draw_view(rgb, fine, "objects")]
-        for count in (50, 10):
+        for count in (20, 10):
             groups = volume.at(segments=count).ids[POSTER]
             panels.append(draw_view(rgb, groups, "objects", fine=fine))
     path = FOLDER / "levels.png"
