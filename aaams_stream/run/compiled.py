@@ -53,8 +53,9 @@ def segment_image(  # noqa: D103  said there, too
 ) -> image.ImageSegmentation:
     compile_ahead()
     result = image.segment_image(rgb, params, segments=segments, tuning=tuning)
-    for warning in missed_in_image(segments, result.count):
-        _log.warning("%s", warning)
+    if segments is not None:
+        for warning in missed_in_image(segments, result.count):
+            _log.warning("%s", warning)
     return result
 
 
