@@ -87,7 +87,8 @@ class PostParams:
     """Alg. 2: what becomes of the clusters.
 
     Attributes:
-        min_size: segments of fewer pixels join their closest neighbour.
+        min_size: segments of fewer pixels join their closest neighbour; where more than 290 a frame
+            are wanted of a stream, those that are there already may shrink further.
         criterion: "bhattacharyya", the paper's plain d_B over colour, cut at `bhattacharyya`;
             "size-aware", ours, cut at `level`.
         bhattacharyya: merge adjacent segments below this by the one; 0 switches merging off.

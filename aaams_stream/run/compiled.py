@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from aaams_stream.core import image, segmenter
 from aaams_stream.core.stopwatch import stopwatch
 from aaams_stream.core.tuning import DEFAULT, Tuning
 from aaams_stream.jit import compile_ahead
+from aaams_stream.run.progress import missed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from aaams_stream.core.roi import Roi
     from aaams_stream.core.state import SegmenterState
     from aaams_stream.params import Params
+
+_log = logging.getLogger(__name__)
 
 
 class Segmenter(segmenter.Segmenter):  # noqa: D101  what it does is said there
@@ -48,4 +52,13 @@ def segment_image(  # noqa: D103  said there, too
     tuning: Tuning = DEFAULT,
 ) -> image.ImageSegmentation:
     compile_ahead()
-    return image.segment_image(rgb, params, segments=segments, tuning=tuning)
+    result = image.segment_image(rgb, params, segments=segments, tuning=tuning)
+    if segments is not None:
+        for warning in missed_in_image(segments, result.count):
+            _log.warning("%s", warning)
+    return result
+
+
+def missed_in_image(wanted: int | None, found: int) -> tuple[str, ...]:
+    """Say in one line that an image was cut in far fewer segments than somebody asked for."""
+    return missed(f"{wanted} segments", wanted or 0, found, "a smaller post.min_size")

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from aaams_stream.params import Params
+
+MET_SHARE = 0.9  # of the segments wanted, below which somebody who asked for them is told
 _SMOOTH = 0.1  # weight of the newest frame in the speed shown
 _UNSTEADY = 2  # frames at the start that say nothing of the pace: they load or compile kernels
 
@@ -76,6 +79,11 @@ class Tally:
         )
 
     @property
+    def frames(self) -> int:
+        """How many frames there are by now."""
+        return self._frames
+
+    @property
     def fps(self) -> float:
         """Frames a second, over the whole run."""
         return (self._frames - self.resumed_from) / max(self._last - self._begun, 1e-9)
@@ -84,3 +92,21 @@ class Tally:
     def segments(self) -> float:
         """Segments a frame, the mean over this run."""
         return self._segments / max(self._frames - self.resumed_from, 1)
+
+
+def missed_count(params: Params, found: float) -> tuple[str, ...]:
+    """Say in one line that far fewer segments a frame were found than somebody asked for."""
+    wanted, finer = params.stream.segments, params.stream.scale < 1
+    if wanted == Params().stream.segments:  # nobody asked
+        return ()
+    return missed(f"{wanted} segments a frame", wanted, found, "stream.scale=1" if finer else "")
+
+
+def missed(what: str, wanted: int, found: float, finer: str) -> tuple[str, ...]:
+    """Say that a picture shows fewer than are wanted, and which setting may show more."""
+    if not 0 < found < MET_SHARE * wanted:
+        return ()
+    hint = f"; {finer} may show more" if finer else ""
+    return (
+        f"{what} were wanted, and {found:.0f} found: the picture shows no more at its size{hint}",
+    )

@@ -27,7 +27,7 @@ from aaams_stream.errors import ConfigError, SinkError
 from aaams_stream.model import Clip, Frame
 from aaams_stream.params import Params
 from aaams_stream.run.interrupt import Stopped, noting_stop
-from aaams_stream.run.progress import Progress, Tally
+from aaams_stream.run.progress import Progress, Tally, missed_count
 from aaams_stream.run.render import render_volume
 from aaams_stream.run.sink import COMMIT_SECONDS, MARKS, VolumeSink, open_film
 from aaams_stream.run.stages import prepare_frames
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from aaams_stream.source import Source
 
 _log = logging.getLogger(__name__)
-MET_SHARE = 0.8  # of the segments wanted, below which somebody who asked for them is told
 _SILENCE = 0.3  # seconds after Ctrl-C in which an address must bring another frame
 
 
@@ -168,24 +167,14 @@ def run_job(
             stopped = _segment(frames, segmenter, sink, tally, depths, commit_seconds, span)
     if job.overlay is not None and film is None and (frames.live or not stopped):
         draw_film(job, job.overlay)
-    warnings = (*frames.warnings, *missed_count(job.params, tally.segments))
+    for warning in (missed := missed_count(job.params, tally.segments)):
+        _log.warning("%s: %s", job.store, warning)
+    warnings = (*frames.warnings, *missed)
     summary = summarise(job.store, tally, time.monotonic() - begun, warnings)
     _log.info("%s: %d frames, %s", job.store, summary.frames, frames.ended)
     if stopped:
         raise Interrupted(summary, stopped)
     return summary
-
-
-def missed_count(params: Params, found: float) -> tuple[str, ...]:
-    """Say once where far fewer segments a frame were found than somebody asked for."""
-    wanted = params.stream.segments
-    if wanted == Params().stream.segments or not 0 < found < MET_SHARE * wanted:
-        return ()
-    finer = "; stream.scale=1 shows more" if params.stream.scale < 1 else ""
-    return (
-        f"{wanted} segments a frame were wanted, and {found:.0f} found: the picture shows no more "
-        f"at its size{finer}",
-    )
 
 
 def draw_film(job: Job, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Generator, Iterable
 from contextlib import closing
@@ -19,6 +20,7 @@ from aaams_stream.errors import SourceError
 from aaams_stream.model import Clip, Frame, FrameSegmentation, Timecode, same_source
 from aaams_stream.params import Params
 from aaams_stream.paths import kind_of
+from aaams_stream.run.progress import Tally, missed_count
 from aaams_stream.run.region import read_roi
 from aaams_stream.run.stages import describe_frames, label_frames, prepare_frames
 from aaams_stream.run.threads import AHEAD, prefetch
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from aaams_stream.source import Source
     from aaams_stream.source.given import GivenFrame
     from aaams_stream.store import Header, Volume
+
+_log = logging.getLogger(__name__)
+_ENOUGH = 50  # frames after which it is plain how many segments they have
 
 
 # Mean distance in L*a*b* between a volume's segments and the pictures drawn under it, beyond which
@@ -113,12 +118,22 @@ def stream(
             label_frames(prepared, segmenter), depth, should_stop=left.is_set, first=True
         )
         with closing(prefetch(describe_frames(labelled), depth, stop=stop)) as results:
-            levels = None
+            levels, tally = None, Tally(0, None)
             for frame, result in results:
+                tally.add(len(result.segments), 0.0)
+                if tally.frames == _ENOUGH:
+                    _log_missed(segmenter.params, tally)
                 levels = levels or LiveLevels(frame.rgb.shape[:2], segmenter.params)
                 levels.update(result)
                 grouping = partial(_groups_of, levels, result.index)
                 yield dataclasses.replace(result, rgb=frame.rgb, grouping=grouping)
+            if tally.frames < _ENOUGH:
+                _log_missed(segmenter.params, tally)
+
+
+def _log_missed(params: Params, tally: Tally) -> None:
+    for warning in missed_count(params, tally.segments):
+        _log.warning("%s", warning)
 
 
 def _opened(source: str | Path | Iterable[GivenFrame], clip: Clip) -> Source:

@@ -143,3 +143,14 @@ def test_image_without_matplotlib_names_the_extra_and_writes_nothing(photo, monk
     assert run("image", photo, "-o", folder / "a.png", "--plot", folder / "p.png") == 2
     assert 'pip install "aaams-stream[plot]"' in capsys.readouterr().err
     assert [path.name for path in folder.iterdir()] == ["photo.png"]
+
+
+def test_image_says_where_it_has_fewer_segments_than_were_asked_for(photo, tmp_path, capsys):
+    wanted = ("image", photo, "-o", tmp_path / "a.png", "--segments", 900)
+    assert run(*wanted) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("warning: 900 segments were wanted, and ")
+    assert err.count("\n") == 1
+    assert "segments" in out
+    assert run(*wanted, "--quiet") == 0
+    assert capsys.readouterr() == ("", "")

@@ -128,6 +128,19 @@ def test_schedule_refresh_adds_none_where_enough_are_there_or_all_is_noise(segme
     assert (due.sum() > by_turn.sum()) == more
 
 
+@pytest.mark.parametrize(("times", "coarse"), [(1, 3), (2, 10), (4, 12)])
+def test_schedule_refresh_adds_more_where_more_than_usual_are_wanted(times, coarse):
+    """Their number to the power 3/2: of 240 pixels 679 and 1920, in blocks of 64; in noise, too."""
+    labels, columns = blocks(), {"colour_sse": np.arange(13.0)}
+    tuning = dataclasses.replace(TUNING, usual_segments=30)
+    _, by_turn = scheduled(labels, 80, tuning=tuning, **columns)
+    spread = np.isin(np.arange(13), range(12 - coarse, 12))
+    for level in (1.0, tuning.noise_level):
+        _, due = scheduled(labels, 80, wanted(30 * times), tuning, level, **columns)
+        few = times == 1 and level == tuning.noise_level
+        np.testing.assert_array_equal(due, by_turn if few else by_turn | spread)
+
+
 def test_schedule_refresh_lets_the_coarse_rest():
     """Told when each was last dropped, it goes round among them."""
     labels = blocks()

@@ -8,7 +8,7 @@ import sys
 
 from support.clips import moving_frames, write_images
 
-from aaams_stream import segment_video, stream
+from aaams_stream import Params, segment_video, stream
 
 
 def test_a_run_is_logged_with_where_it_begins_and_how_it_ends(clip, tmp_path, caplog):
@@ -33,3 +33,23 @@ def test_nobody_hears_who_does_not_ask():
     code = "import aaams_stream, logging; logging.getLogger('aaams_stream.x').warning('hear')"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stderr == ""
+
+
+def test_a_count_that_is_missed_is_said_once_by_whatever_was_asked_for_it(tmp_path, caplog):
+    frames, params = moving_frames(80), Params().updated({"stream": {"segments": 400}})
+    expected = "400 segments a frame were wanted, and "
+    for _ in stream(iter(frames), params):
+        pass
+    [record] = caplog.records
+    assert (record.levelname, record.name) == ("WARNING", "aaams_stream.run.stream")
+    assert expected in record.getMessage()
+    caplog.clear()
+    for _ in stream(iter(frames[:3]), params):
+        pass
+    assert [expected in record.getMessage() for record in caplog.records] == [True]
+    caplog.clear()
+    folder = write_images(tmp_path / "images", frames[:3], "{:02d}.png")
+    summary = segment_video(folder, tmp_path / "a.zarr", params)
+    [told] = summary.warnings
+    assert told.startswith(expected)
+    assert [record.getMessage().endswith(told) for record in caplog.records] == [True]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aaams_stream.run.progress import Tally
+from aaams_stream.params import Params
+from aaams_stream.run.progress import Tally, missed_count
 
 
 class Clock:
@@ -60,3 +61,26 @@ def test_tally_of_a_resumed_run_counts_its_own_frames():
 def test_tally_of_nothing_is_zero():
     tally = Tally(3, None, clock=Clock())
     assert (tally.fps, tally.segments) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "scale", "said"),
+    [
+        (539, 0.75, "600 segments a frame were wanted, and 539 found"),
+        (539, 0.75, "stream.scale=1 may show more"),
+        (539, 1.0, "at its size"),
+        (541, 0.75, None),
+        (0, 0.75, None),  # no frame was segmented
+    ],
+)
+def test_missed_count_tells_those_who_asked_for_more_than_there_are(found, scale, said):
+    params = Params().updated({"stream": {"segments": 600, "scale": scale}})
+    told = missed_count(params, found)
+    assert len(told) == (said is not None)
+    assert said is None or said in told[0]
+    assert ("scale" in "".join(told)) == (said is not None and scale < 1)
+
+
+@pytest.mark.parametrize("segments", [0, Params().stream.segments])
+def test_missed_count_says_nothing_where_nobody_asked(segments):
+    assert missed_count(Params().updated({"stream": {"segments": segments}}), 3.0) == ()
