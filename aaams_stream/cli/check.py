@@ -26,7 +26,8 @@ def add_commands(commands: Any) -> None:
         "tables; say what is damaged and which frames are good. Exit code 0: sound, 2: damaged. "
         "With --repair the source is segmented again and what is damaged is written anew, if all "
         "that is sound comes out as it is; the result has the bytes of an unbroken run. A root "
-        "zarr.json that is damaged is written anew from its copy, for which no source is needed.",
+        "zarr.json that is damaged is written anew from its copy, for which no source is needed; "
+        "a volume of a camera or a pipe whose run died is completed with the frames that count.",
     )
     options.add_volume(check)
     check.add_argument(
@@ -49,8 +50,9 @@ def run_check(args: argparse.Namespace) -> int:
         report = check(args.volume, meter.count)
     finally:
         meter.close()
-    if args.repair and not report.sound:
-        report, repaired = _repair(args), True
+    if args.repair and not (report.sound and report.complete):
+        before, report = report, _repair(args)
+        repaired = repaired or report != before
     if args.json:
         print(json.dumps(_as_record(args.volume, report, repaired)))
     elif not args.quiet or not report.sound:

@@ -30,7 +30,8 @@ def repair_volume(
     stopped goes on there. All that is sound must come out as it is: if it does not, a SinkError
     says where, and nothing is changed. The result has the bytes of an unbroken run; a volume that
     was not complete is complete then. A root document that is damaged is written anew first, from
-    what the volume repeats of it; if nothing else is damaged, no source is needed.
+    what the volume repeats of it; if nothing else is damaged, no source is needed. A sound volume
+    of a camera or a pipe whose run died is completed with the frames that count.
     """
     if not isinstance(place := stores.target_of(store), Path):
         raise SinkError(
@@ -41,7 +42,7 @@ def repair_volume(
     stores.restore_root(path)
     report = stores.check(path)
     if report.sound:
-        return report
+        return stores.check(path) if stores.finish_as_it_is(path, __version__) else report
     if stores.is_packed(path):
         raise SinkError(
             f"{path}: is packed and cannot be mended; pack it anew from the volume, or segment "

@@ -65,7 +65,7 @@ class VolumeSink:
             self._film.add(draw_view(frame.rgb, segmentation.ids), frame.time)
 
     def commit(self) -> None:
-        """Make all frames so far count where nobody can go on with them; only where a chunk ends."""
+        """Make all frames so far count, without a state to go on from; only where a chunk ends."""
         self._writer.commit({})
 
     def finish(self, ended: str) -> None:

@@ -7,7 +7,7 @@ from aaams_stream.store.folders import is_packed, is_volume, size_of, size_on_di
 from aaams_stream.store.frames import Frames
 from aaams_stream.store.layout import CHUNK_FRAMES, ROWS, Header
 from aaams_stream.store.lock import BeingWrittenError
-from aaams_stream.store.mend import Mending, read_header
+from aaams_stream.store.mend import Mending, finish_as_it_is, read_header
 from aaams_stream.store.open import create, require_same, resume
 from aaams_stream.store.packing import Packed, pack
 from aaams_stream.store.restore import restore_root
@@ -35,6 +35,7 @@ __all__ = [
     "add_levels",
     "check",
     "create",
+    "finish_as_it_is",
     "is_packed",
     "is_volume",
     "materialise",

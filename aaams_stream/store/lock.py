@@ -49,7 +49,8 @@ class WriteLock:
 
 
 _TAKEN = -1
-_PATIENCE = 60.0  # seconds that another process may take to begin a volume in the same folder
+_STEP = 0.005  # seconds between looks whether another process has begun its volume in a folder
+_MOST_LOOKS = 12_000  # a minute; not by the clock, which goes on while both are held up
 
 
 def _locked(folder: Path) -> int | None:
@@ -76,11 +77,12 @@ def _locked(folder: Path) -> int | None:
 @contextmanager
 def beginning_in(folder: Path) -> Iterator[None]:
     """Be the only one who begins a volume in a folder; others are waited for."""
-    until = time.monotonic() + _PATIENCE
+    looks = 0
     while (handle := _locked(folder)) == _TAKEN:
-        if time.monotonic() > until:
+        looks += 1
+        if looks > _MOST_LOOKS:
             raise SinkError(f"{folder}: another process is beginning a volume there; try again")
-        time.sleep(0.005)
+        time.sleep(_STEP)
     try:
         yield
     finally:

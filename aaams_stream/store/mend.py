@@ -15,12 +15,12 @@ from aaams_stream.model import same_source
 from aaams_stream.store.additions import materialise
 from aaams_stream.store.check import Report
 from aaams_stream.store.folders import is_volume
-from aaams_stream.store.layout import COPY, KEY, Header, array_in, open_group, video_in
+from aaams_stream.store.layout import COPY, INTERRUPTED, KEY, Header, array_in, open_group, video_in
 from aaams_stream.store.lock import WriteLock
-from aaams_stream.store.root import drop_partial_files, open_root
+from aaams_stream.store.root import drop_partial_files, open_root, root_to_write
 from aaams_stream.store.sweep import STATE, Part, parts
 from aaams_stream.store.validate import check_nodes, read_record, sealed
-from aaams_stream.store.writer import sink_errors
+from aaams_stream.store.writer import VolumeWriter, sink_errors
 
 _COARSE = "coarse_"
 
@@ -28,6 +28,27 @@ _COARSE = "coarse_"
 def read_header(path: Path) -> Header:
     """Return what a volume is about, however damaged the rest of it is."""
     return Header.from_record(read_record(path))
+
+
+def finish_as_it_is(path: Path, version: str) -> bool:
+    """Complete a sound volume with the frames that count, if nobody can go on with it otherwise.
+
+    Returns whether it was: not where there are none, where the source can be read again, or where
+    another `version` began it.
+    """
+    record = read_record(path)
+    live = record["source"]["fingerprint"] is None
+    if record["complete"] or not record["frames_committed"] or not live:
+        return False
+    if record["version"] != version:
+        return False
+    with sink_errors(path):
+        root, lock = root_to_write(path)
+        try:
+            VolumeWriter(path, root, lock).finish(INTERRUPTED)
+        finally:
+            lock.release()
+    return True
 
 
 class Mending:

@@ -48,11 +48,16 @@ def main() -> int:
         print(f"{name}: seed {args.seed}", flush=True)
         module, seconds = importlib.import_module(f"fuzz.{name}"), 60 * args.minutes / len(names)
         if hasattr(module, "campaign"):  # one of its own
+            cases = [0]
             with tempfile.TemporaryDirectory() as folder:
                 wrong = module.campaign(
-                    args.cases or seconds, args.seed, Path(folder), tell, done=count
+                    args.cases or seconds,
+                    args.seed,
+                    Path(folder),
+                    tell,
+                    done=lambda number, cases=cases: (cases.append(number), count(number)),
                 )
-            print(f"{name}: {len(wrong)} wrong")
+            print(f"{name}: {cases[-1]} cases, {len(wrong)} wrong")
         else:
             limits = {"count": args.cases, "seconds": None if args.cases else seconds}
             report = campaign(module, args.seed, **limits, tell=tell, done=count)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import shutil
 
 import pytest
@@ -10,9 +12,9 @@ import zarr
 from support.clips import moving_frames, write_clip
 from support.commands import run
 from support.older import edit_record
-from support.volumes import files
+from support.volumes import HEADER, files, fill
 
-from aaams_stream import SinkError, segment_video, store
+from aaams_stream import SinkError, __version__, segment_video, store
 from aaams_stream.run.repair import repair_volume
 from aaams_stream.run.segment_video import Interrupted
 
@@ -145,3 +147,21 @@ def test_check_command(copy, capsys):
     assert run("check", copy, "--repair", "--quiet") == 0
     assert capsys.readouterr().out == ""
     assert run("check", copy, "--json") == 0
+
+
+def test_repair_completes_what_nobody_can_go_on_with(tmp_path, capsys):
+    """A camera, or a recording, whose program died: its frames would stay without tracks."""
+    for name, fingerprint in (("live", None), ("file", "sha256:0")):
+        header = dataclasses.replace(HEADER, fingerprint=fingerprint)
+        writer = store.create(tmp_path / f"{name}.zarr", header, __version__)
+        fill(writer, 20)
+        writer.release()
+    assert run("check", tmp_path / "live.zarr") == 0
+    assert "16 frames, incomplete" in capsys.readouterr().out
+    assert run("check", tmp_path / "live.zarr", "--repair") == 0
+    assert re.search("16 frames, complete, .*: repaired, and sound", capsys.readouterr().out)
+    volume = store.open_volume(tmp_path / "live.zarr")
+    assert (volume.frame_count, volume.ended, len(volume.tracks) > 0) == (16, "interrupted", True)
+    assert run("check", tmp_path / "file.zarr", "--repair", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["repaired"], told["complete"]) == (False, False)

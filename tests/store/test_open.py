@@ -296,3 +296,22 @@ def test_resume_is_not_taken_in_by_a_folder_that_was_replaced(tmp_path, monkeypa
     monkeypatch.setattr(locking.fcntl, "flock", late)
     with pytest.raises(SinkError, match="is being written by another process"):
         locking.WriteLock(path, path)
+
+
+def test_beginning_waits_in_steps_and_not_by_the_clock(tmp_path, monkeypatch):
+    """A machine that slept, or a process that was stopped, has not waited meanwhile."""
+    with locking.beginning_in(tmp_path):
+        now, slept = [0.0], []
+
+        def sleep(seconds):
+            now[0] += 100.0  # the machine sleeps, too
+            slept.append(seconds)
+
+        monkeypatch.setattr(locking.time, "monotonic", lambda: now[0])
+        monkeypatch.setattr(locking.time, "sleep", sleep)
+        with (
+            pytest.raises(SinkError, match="another process is beginning"),
+            locking.beginning_in(tmp_path),
+        ):
+            pass
+    assert 50 < sum(slept) < 70

@@ -151,6 +151,6 @@ def test_who_writes_a_volume_is_not_disturbed(tmp_path):
 def test_coarse_labels_of_a_volume_are_no_volume(copy, tmp_path):
     store.materialise(copy, 3)
     assert not store.is_volume(copy / "labels/coarse_3")
-    with pytest.raises(SinkError, match="exists and is not a volume of ours"):
+    with pytest.raises(SinkError, match="lies in the volume"):
         store.create(copy / "labels/coarse_3", HEADER, VERSION, overwrite=True)
     assert open_volume(copy).frame_count == 29

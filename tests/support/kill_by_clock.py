@@ -12,6 +12,7 @@ unless the last word asks for the real one.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -59,7 +60,11 @@ def run(job: Job, speed: float, dying: float | None = None) -> bool:
         run_job(job)
         os._exit(0)
     if dying is not None:
-        time.sleep(dying)
+        until = time.monotonic() + dying
+        while time.monotonic() < until and not os.waitid(
+            os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ):
+            time.sleep(min(0.01, dying))
         os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):
@@ -75,9 +80,10 @@ def main() -> None:
     expected, took = {}, {}
     for mode in MODES:
         whole = Job(clip, folder / "whole.zarr", with_video=mode[0], overwrite=True)
-        begun = time.monotonic()
-        run(whole, 1.0)
-        took[mode] = time.monotonic() - begun
+        for _ in range(2):  # the shorter: the machine may have been busy with something else
+            begun = time.monotonic()
+            run(whole, 1.0)
+            took[mode] = min(took.get(mode, math.inf), time.monotonic() - begun)
         expected[mode] = files(whole.store)
     frames = len(film_times(clip))
     kills = finished = wrong = 0
