@@ -12,7 +12,7 @@ from support.cameras import GatedSource, Slides, fake_camera
 from support.live import PARAMS, newest, play, preview, wait_for_phase, wait_until, watch
 from support.viewers import Viewer
 
-from aaams_stream.live import LiveLoop
+from aaams_stream.live import LiveLoop, following
 from aaams_stream.live.commands import Commands, RefusedError
 from aaams_stream.objects.follower import Follower, Scene, Sighting
 
@@ -130,6 +130,29 @@ def test_following_refuses_what_cannot_be(live, tmp_path, monkeypatch):
     other = int(newest(loop).segmentation.ids[90, 120])
     with pytest.raises(RefusedError, match="1 objects are followed already"):
         run({"do": "follow", "ids": [other]})
+
+
+def test_following_goes_on_however_many_objects_there_have_been(live):
+    loop, camera = live
+    ids = ball_ids(newest(loop))
+    for _ in range(300):
+        number = loop.follow(ids)
+        loop.let_go(number)
+    assert loop.follow(ids) == 1 + 300 % following._MANY
+    play(loop, camera, 1)
+    assert overlap(newest(loop), 1 + 300 % following._MANY) > 0.9
+
+
+def test_following_that_has_no_number_left_says_what_to_do(live, monkeypatch):
+    loop, _ = live
+    monkeypatch.setattr(following, "LAST_NUMBER", 1)
+    monkeypatch.setattr(following, "_MANY", 1)
+    ids = np.unique(newest(loop).segmentation.ids)
+    assert loop.follow([int(ids[0])]) == 1
+    with pytest.raises(ValueError, match="let go of all objects"):
+        loop.follow([int(ids[-1])])
+    loop.let_go(1)
+    assert loop.follow([int(ids[-1])]) == 1
 
 
 def test_following_is_for_all_viewers_to_see_and_can_be_saved(tmp_path):
