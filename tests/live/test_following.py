@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.cameras import GatedSource, Slides, fake_camera
 from support.live import PARAMS, newest, play, preview, wait_for_phase, wait_until, watch
-from support.viewers import Viewer
+from support.viewers import Viewer, order
 
 from aaams_stream.live import LiveLoop, following
 from aaams_stream.live.commands import Commands, RefusedError
@@ -164,14 +164,14 @@ def test_following_is_for_all_viewers_to_see_and_can_be_saved(tmp_path):
     ):
         play(loop, camera, 3)
         ids = ball_ids(newest(loop))
-        assert one.order({"do": "follow", "ids": ids}) == {"object": 1}
+        assert order(server.url, {"do": "follow", "ids": ids}) == {"object": 1}
         for viewer in (one, other):
             while not (seen := viewer.see_frame()).head["followed"]:
                 pass
             assert seen.head["followed"] == [[1, "seen"]]
             np.testing.assert_array_equal(seen.objects, newest(loop).scene.labels)
         shown = [newest(loop), *(play(loop, camera, 1) for _ in range(4))]
-        folder = tmp_path / one.order({"do": "save"})["saved"]
+        folder = tmp_path / order(server.url, {"do": "save"})["saved"]
     rows = list(csv.DictReader((folder / "objects.csv").read_text().splitlines()))
     assert [int(row["frame"]) for row in rows] == [one.segmentation.index for one in shown]
     for row, frame in zip(rows, shown, strict=True):
