@@ -111,6 +111,7 @@ def test_session_sends_nothing_more_to_who_takes_nothing(tmp_path):
     with preview(tmp_path) as (loop, server), Viewer(server.url) as viewer:
         wait_until(lambda: server.viewers == 1)
         (connection,) = server._connections
+        watch(loop, 1)
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         for _ in range(100):
             viewer.say(b"shown")
