@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aaams_stream.objects.follower import MOST_OBJECTS as LAST_NUMBER
 from aaams_stream.objects.follower import Follower, Scene
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from aaams_stream.model import Frame, FrameSegmentation
 
 MOST_OBJECTS = 8  # at a time: each costs milliseconds a frame
+_MANY = 128  # numbers given, after which they begin anew as soon as nothing is followed
 _MOST_PARTS = 12  # segments that one click adds or takes away
 _TRAIL = 75  # points: about three seconds
 _COLUMNS = ("frame", "time", "object", "state", "sure", "area", "x0", "y0", "x1", "y1")
@@ -43,6 +45,7 @@ class Following:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._follower = Follower()
+        self._given = 0  # the last number that was given
         self._newest: FrameSegmentation | None = None
         self._trails: dict[int, deque[tuple[int, int]]] = {}
         self._masks: deque[_Masks] = deque(maxlen=_REMEMBERED)
@@ -81,7 +84,9 @@ class Following:
         mask &= (self._follower.scene.labels == 0) & (self._newest.ids > 0)
         if not mask.any():
             raise ValueError("what was clicked is gone, or is followed already")
-        number = self._follower.begin(mask)
+        if self._given == LAST_NUMBER:
+            raise ValueError("no number is left; let go of all objects, and they begin anew")
+        number = self._given = self._follower.begin(mask)
         self._trails[number] = deque(maxlen=_TRAIL)
         self._remember_anew()
         return number
@@ -103,6 +108,15 @@ class Following:
             raise ValueError(f"no object has the number {number}")
         self._follower.end(number)
         self._trails.pop(number, None)
+        if self._given >= _MANY and not self._follower.numbers:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Have numbers begin at 1 again: a follower gives none twice, and they come to an end."""
+        assert self._newest is not None
+        self._follower, self._given = Follower(), 0
+        self._follower.step(self._newest)
+        self._masks.clear()  # which are of others by the same numbers
 
     def masks(self) -> Iterator[tuple[Scene, NDArray[np.uint8]]]:
         """Yield the objects of each frame that is remembered, oldest first."""

@@ -54,6 +54,8 @@ function showObjects() {
     else if (before === undefined) tell(`Following object ${number}.`);
     states.set(number, state);
   }
+  for (const number of states.keys()) // one that comes later may have its number
+    if (!objects.some((one) => one.number === number)) states.delete(number);
   const shown = JSON.stringify([active, status.owner, objects.map(({ number, state }) => [number, WORDS[state]])]);
   if (shown === listed) return; // a list that is built anew would lose the focus
   listed = shown;

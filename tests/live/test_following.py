@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from support.cameras import GatedSource, Slides, fake_camera
 from support.live import PARAMS, newest, play, preview, wait_for_phase, wait_until, watch
-from support.viewers import Viewer
+from support.viewers import Viewer, order
 
-from aaams_stream.live import LiveLoop
+from aaams_stream.live import LiveLoop, following
 from aaams_stream.live.commands import Commands, RefusedError
 from aaams_stream.objects.follower import Follower, Scene, Sighting
 
@@ -132,6 +132,29 @@ def test_following_refuses_what_cannot_be(live, tmp_path, monkeypatch):
         run({"do": "follow", "ids": [other]})
 
 
+def test_following_goes_on_however_many_objects_there_have_been(live):
+    loop, camera = live
+    ids = ball_ids(newest(loop))
+    for _ in range(300):
+        number = loop.follow(ids)
+        loop.let_go(number)
+    assert loop.follow(ids) == 1 + 300 % following._MANY
+    play(loop, camera, 1)
+    assert overlap(newest(loop), 1 + 300 % following._MANY) > 0.9
+
+
+def test_following_that_has_no_number_left_says_what_to_do(live, monkeypatch):
+    loop, _ = live
+    monkeypatch.setattr(following, "LAST_NUMBER", 1)
+    monkeypatch.setattr(following, "_MANY", 1)
+    ids = np.unique(newest(loop).segmentation.ids)
+    assert loop.follow([int(ids[0])]) == 1
+    with pytest.raises(ValueError, match="let go of all objects"):
+        loop.follow([int(ids[-1])])
+    loop.let_go(1)
+    assert loop.follow([int(ids[-1])]) == 1
+
+
 def test_following_is_for_all_viewers_to_see_and_can_be_saved(tmp_path):
     camera = GatedSource(Slides([ball_at(x) for x in range(30, 90, 2)]))
     with (
@@ -141,14 +164,14 @@ def test_following_is_for_all_viewers_to_see_and_can_be_saved(tmp_path):
     ):
         play(loop, camera, 3)
         ids = ball_ids(newest(loop))
-        assert one.order({"do": "follow", "ids": ids}) == {"object": 1}
+        assert order(server.url, {"do": "follow", "ids": ids}) == {"object": 1}
         for viewer in (one, other):
             while not (seen := viewer.see_frame()).head["followed"]:
                 pass
             assert seen.head["followed"] == [[1, "seen"]]
             np.testing.assert_array_equal(seen.objects, newest(loop).scene.labels)
         shown = [newest(loop), *(play(loop, camera, 1) for _ in range(4))]
-        folder = tmp_path / one.order({"do": "save"})["saved"]
+        folder = tmp_path / order(server.url, {"do": "save"})["saved"]
     rows = list(csv.DictReader((folder / "objects.csv").read_text().splitlines()))
     assert [int(row["frame"]) for row in rows] == [one.segmentation.index for one in shown]
     for row, frame in zip(rows, shown, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import math
+import socket
 import threading
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from support.cameras import GatedSource, fake_camera
 from support.clocks import PATIENCE, HandClock
-from support.live import newest, play, preview, wait_for_phase, wait_until
+from support.live import newest, play, preview, wait_for_phase, wait_until, watch
 from support.viewers import Viewer, ask, order, unpack
 
 from aaams_stream.live.connection import Connection
@@ -103,6 +104,24 @@ def test_session_that_does_not_hear_ends_with_the_server(tmp_path, caplog):
     assert viewer.gone()
     viewer.leave()
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_session_sends_nothing_more_to_who_takes_nothing(tmp_path):
+    """Whatever he says to have shown: what the system does not take would fill the memory."""
+    with preview(tmp_path) as (loop, server), Viewer(server.url) as viewer:
+        wait_until(lambda: server.viewers == 1)
+        (connection,) = server._connections
+        watch(loop, 1)
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        for _ in range(100):
+            viewer.say(b"shown")
+            watch(loop, 1, after=newest(loop).number)
+        wait_until(lambda: connection.queued > connection.sent)
+        told = connection.queued
+        for _ in range(5):
+            viewer.say(b"shown")
+            watch(loop, 1, after=newest(loop).number)
+        assert connection.queued == told
 
 
 def test_session_answers_so_many_questions_and_no_more(tmp_path):
