@@ -19,6 +19,7 @@ from aaams_stream.errors import SinkError
 from aaams_stream.files import require_no_pattern
 from aaams_stream.model import same_source
 from aaams_stream.store.address import DOCUMENT, Address, Target
+from aaams_stream.store.archive import named_archive
 from aaams_stream.store.check import check
 from aaams_stream.store.fence import BEGUN, FencedStore
 from aaams_stream.store.folders import is_volume
@@ -67,6 +68,11 @@ def create(
     if not path.name:
         raise SinkError(f"{path}: not a name for a volume; expected one like clip.zarr")
     require_no_pattern(path)
+    if named_archive(path) is not None:
+        raise SinkError(
+            f"{path}: a volume is written as a folder; choose another name, and "
+            "`aaams-stream pack` makes one file of it when it is complete"
+        )
     with sink_errors(path):
         path = path.resolve()  # a link stays one: what it points at is replaced
         outer = next((folder for folder in path.parents if is_volume(folder)), None)

@@ -124,7 +124,8 @@ def _require_volume(place: Path, overwrite: bool) -> None:
         raise SinkError(f"{place}: exists and is not a volume of ours; choose another name")
     if not overwrite:
         raise SinkError(f"{place}: exists; --overwrite replaces it")
-    require_nothing_else(place)
+    if place.is_dir():  # an archive is one file
+        require_nothing_else(place)
 
 
 def _pack_into_one(

@@ -121,3 +121,9 @@ def test_what_is_no_archive_or_damaged_is_told(archive, tmp_path):
     assert [damage.part for damage in report.damages] == ["labels/ids/0/c/0/0/0"]
     with pytest.raises(SinkError, match="c/0/0/0 is damaged"):
         _ = open_volume(broken).ids[0]
+
+
+def test_a_volume_is_not_begun_as_an_archive(tmp_path):
+    with pytest.raises(SinkError, match="written as a folder"):
+        store.create(tmp_path / "clip.zip", HEADER, VERSION)
+    assert not (tmp_path / "clip.zip").exists()
