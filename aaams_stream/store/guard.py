@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import uuid
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +58,10 @@ class GuardedStore(LocalStore):
             return False
         return self._handle is None or os.path.samestat(os.fstat(self._handle), found)
 
-    def put(self, key: str, data: bytes) -> None:
-        """Write a key as `set` does, on this thread: asking Zarr's takes longer than writing."""
+    def set_sync(self, key: str, value: Any) -> None:
+        """Write a key on this thread: asking Zarr's takes longer than writing."""
         self._require()
-        path = self.root / key
-        partial = path.with_suffix(f".{uuid.uuid4().hex}.partial")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(data)
-            partial.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
-            raise
+        super().set_sync(key, value)
 
     async def set(self, key: str, value: Any) -> None:
         """Write a key."""

@@ -104,10 +104,11 @@ class StoredArray:
     def put_raw(self, chunk: tuple[int, ...], data: bytes) -> None:
         """Put a chunk where it lies on disk, also one beyond the size that the array has so far."""
         store, name = self._array.store, self.name(chunk)
+        buffer = default_buffer_prototype().buffer.from_bytes(data)
         if isinstance(store, GuardedStore):  # without the thread in which Zarr writes
-            store.put(name, data)
+            store.set_sync(name, buffer)
         else:
-            sync(store.set(name, default_buffer_prototype().buffer.from_bytes(data)))
+            sync(store.set(name, buffer))
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         """Read a part of the array, by numbers and slices; a SinkError names a chunk that fails."""
